@@ -28,12 +28,11 @@ def shared(seed: int, count: int = 14) -> Sharing:
     told = workload(seed, queries=count)
     queries = check(";".join([*told.streams.values(), *told.tables.values(), *told.queries.values()])).queries
     found = sharing(queries)
-    woven = found.woven.keys() | found.running.keys()
-    return replace(found, network=shared_network(queries, Project({}), woven))
+    return replace(found, network=shared_network(queries, Project({}), found.woven))
 
 
 def names(found: Sharing) -> list[str]:
-    return [*found.woven, *found.running, *found.not_woven]
+    return [*found.woven, *found.not_woven]
 
 
 @pytest.fixture(params=[(seed, most) for seed in range(6) for most in (4, 30)], ids=str)

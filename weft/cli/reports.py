@@ -27,9 +27,8 @@ from weft.cli.output import (
     show_report,
 )
 from weft.cli.subscribers import reporting_delivery_failures
-from weft.explain.documents import measured_document
 from weft.explain.query_text import clock_text
-from weft.plan.facts import Measurements
+from weft.plan.facts import NOT_MEASURED
 from weft.sql.binder import EXPLAIN_FORMATS
 from weft.sql.check import check
 from weft.sql.problems import did_you_mean
@@ -171,7 +170,7 @@ def _document(project: Path) -> dict[str, Any]:
         },
         "errors": {} if commit is None else _errors(commit),
         "lost": {} if commit is None else _lost(commit),
-        "measured": measured_document(statistics),
+        "measured": statistics.document(),
     }
 
 
@@ -287,7 +286,7 @@ def explain(
             from weft.explain.explained import explained
 
             known = _queries_of_file(file, as_json)
-            text = explained(known, _chosen(known, query), Measurements(), format_)
+            text = explained(known, _chosen(known, query), NOT_MEASURED, format_)
         else:
             with open_project(project or Path(), write=False) as loom:
                 chosen = _chosen(loom.catalog.queries(), query)

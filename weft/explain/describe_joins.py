@@ -63,7 +63,7 @@ def shared_network(
     reasons: dict[str, str] = {}
     sharing: list[Query] = []
     for query in queries:
-        apart = (project.apart or {}).get(query.name)
+        apart = project.not_networked.get(query.name)
         if query.name not in woven and (apart is not None or not query.sharing):
             reasons[query.name] = apart or "it was created with SHARING OFF"
         elif query.name not in woven:

@@ -6,7 +6,7 @@ Nothing runs here and no Spark session is needed: everything follows from the qu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain
@@ -19,7 +19,6 @@ from weft.explain.plan_description import (
     Cohort,
     KernelChoice,
     PlannedFor,
-    RunningAggregateQuery,
     RunningCohort,
     SharedReduction,
     SharedStream,
@@ -27,15 +26,18 @@ from weft.explain.plan_description import (
     Sharing,
     WovenQuery,
 )
+from weft.explain.project import NOT_RUN, Project
+from weft.explain.query_text import window_document
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import ChosenKernel
 from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
 from weft.optimizer.weave.dendrogram import nearest_neighbours
-from weft.plan.facts import Facts, key_set
+from weft.plan.facts import NOT_MEASURED, Facts, Measurements, key_set
 from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names
-from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note
+from weft.runtime.stages.statistics import rates
+from weft.runtime.stages.windows.kernel_placement import PlacementNotes
 from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.tree_choice import (
@@ -53,57 +55,44 @@ from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 
 
-def sharing(
-    queries: Sequence[Query],
-    rates: Mapping[str, Fraction] | None = None,
-    apart: Mapping[str, str] | None = None,
-    facts: Mapping[str, Facts] | None = None,
-    hosts: PlacementNotes = no_placement_note,
-) -> Sharing:
-    """What some queries share if they run together.
-
-    `rates` has the rows per tick of streams that have run, `apart` the reasons of queries that share nothing although
-    they could, `facts` what is known of streams, and `hosts` says where the kernels of a key set live.
-    """
+def sharing(queries: Sequence[Query], measured: Measurements = NOT_MEASURED, project: Project = NOT_RUN) -> Sharing:
+    """What some queries share if they run together, but for the network."""
     shapes: dict[str, dict[str, Woven]] = {}
-    streams: dict[str, Stream] = {}
     not_woven: dict[str, str] = {}
     for query in queries:
         try:
             shape = woven(replace(query, relation=normalised(query.relation)))
-            if apart and query.name in apart:
-                raise NotWoven(apart[query.name])
         except NotWoven as reason:
             not_woven[query.name] = str(reason)
+            continue
+        if query.name in project.not_woven:
+            not_woven[query.name] = project.not_woven[query.name]
         else:
-            source = shape.select.inputs[0].source
-            assert isinstance(source, Stream)
-            streams[source.name] = source
-            shapes.setdefault(source.name, {})[query.name] = shape
-    explained = []
+            shapes.setdefault(_stream_of(shape).name, {})[query.name] = shape
+    streams = []
     found: dict[str, WovenQuery] = {}
-    running: dict[str, RunningAggregateQuery] = {}
+    rate_of = rates(measured)
     for name, of_stream in shapes.items():
-        known = (facts or {}).get(name, Facts())
-        description = _StreamDescription(streams[name], of_stream, (rates or {}).get(name), known, hosts)
-        explained.append(description.stream())
-        found |= {each.name: each for each in description.queries(explained[-1])}
-        running |= {each.name: each for each in description.running_queries(explained[-1])}
-    return Sharing(
-        tuple(explained),
-        {query.name: found[query.name] for query in queries if query.name in found},
-        {query.name: running[query.name] for query in queries if query.name in running},
-        not_woven,
-    )
+        description = _StreamDescription(of_stream, rate_of.get(name), measured.facts.get(name, Facts()), project.hosts)
+        streams.append(description.stream())
+        found |= {each.name: each for each in description.queries(streams[-1])}
+    listed = [found[query.name] for query in queries if query.name in found]
+    listed.sort(key=lambda each: isinstance(each.tree, RunningCohort))
+    return Sharing(tuple(streams), {each.name: each for each in listed}, not_woven)
+
+
+def _stream_of(shape: Woven) -> Stream:
+    source = shape.select.inputs[0].source
+    assert isinstance(source, Stream)
+    return source
 
 
 class _StreamDescription:
     """The grouping of one stream's queries into trees, as the stage decides it, while it is being described."""
 
-    def __init__(
-        self, stream: Stream, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes
-    ) -> None:
-        self.source, self.shapes, self.rate, self.facts, self.hosts = stream, shapes, rate, facts, hosts
+    def __init__(self, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes) -> None:
+        self.source = _stream_of(next(iter(shapes.values())))
+        self.shapes, self.rate, self.facts, self.hosts = shapes, rate, facts, hosts
         self._windowed = {name: each for name, each in shapes.items() if not each.is_running}
         self._grouping = choose_trees(self._windowed, facts)
         self._edge_rate = finest_rate(self._windowed)
@@ -122,10 +111,10 @@ class _StreamDescription:
             self.source.name,
             clock_type(self.source),
             self.rate,
+            self._planned_for(),
             self._reduction(),
             tuple(self._described(specs, nearest) for specs in self._cohorts.values()),
             self._running(),
-            self._planned_for(),
         )
 
     def _planned_for(self) -> PlannedFor | None:
@@ -150,7 +139,7 @@ class _StreamDescription:
         return tuple(
             RunningCohort(
                 conditions,
-                tuple(map(self.readable, keys)),
+                self._all_readable(keys),
                 tuple(dict.fromkeys(self.readable(m.name) for name in names for m in self.shapes[name].all_measures)),
                 tuple(names),
             )
@@ -167,11 +156,8 @@ class _StreamDescription:
             for name in tree.queries:
                 part = alone[name] / finals if finals else Fraction(1, len(tree.queries))
                 yield WovenQuery(name, stream.name, tree, reading + part * tree.final_cost, rows + alone[name])
-
-    def running_queries(self, stream: SharedStream) -> Iterator[RunningAggregateQuery]:
-        reading = (self.rate or Fraction(0)) * ROW / len(self.shapes)
         for cohort in stream.running:
-            yield from (RunningAggregateQuery(name, stream.name, cohort, reading) for name in cohort.queries)
+            yield from (WovenQuery(name, stream.name, cohort, rows / len(self.shapes)) for name in cohort.queries)
 
     def _costs_alone(self) -> dict[str, Fraction]:
         """The cost of each query's kernels if there were no other query."""
@@ -188,6 +174,9 @@ class _StreamDescription:
     def readable(self, text: str) -> str:
         return with_names(text, self.source)
 
+    def _all_readable(self, texts: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(self.readable, texts))
+
     def _reduction(self) -> SharedReduction:
         built = reduction(self.source, self.shapes.values())
         layout = built.layout
@@ -196,15 +185,15 @@ class _StreamDescription:
                 sorted((each.modulus, each.residue) for each in shared_edges(s.window for s in self._windowed.values()))
             ),
             self._edge_rate,
-            tuple(self.readable(each) for each in layout.decoders),
+            self._all_readable(layout.decoders),
             layout.signature_columns,
-            tuple(self.readable(each) for each in layout.keys),
-            tuple(self.readable(each) for each in layout.aggregates),
+            self._all_readable(layout.keys),
+            self._all_readable(layout.aggregates),
             _sql(built, self.source),
         )
 
     def _described(self, specs: Sequence[TreeSpec], of_other_cohorts: Mapping[TreeSpec, Apart]) -> Cohort:
-        first = specs[0]
+        first, clock = specs[0], clock_type(self.source)
         partition = [[asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
         weighed_by = cost_terms(first.keys, lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts)
         apart = dict(of_other_cohorts)
@@ -214,7 +203,7 @@ class _StreamDescription:
         trees = (
             SharedTree(
                 self._numbers[spec],
-                spec.windows,
+                tuple(window_document(each, clock) for each in spec.windows),
                 edge_rate(shared_edges(spec.windows)),
                 tuple(self._kernel(name, choice) for name, choice in self._grouping.kernels[spec].items()),
                 tuple(self._members[spec]),
@@ -225,10 +214,10 @@ class _StreamDescription:
             for spec in specs
         )
         return Cohort(
-            tuple(sorted(self.readable(each) for each in first.conditions)),
-            tuple(self.readable(each) for each in first.keys),
-            tuple(trees),
+            tuple(sorted(self._all_readable(first.conditions))),
+            self._all_readable(first.keys),
             self.hosts(self.source.name, first.keys),
+            tuple(trees),
         )
 
     def _final_cost(self, spec: TreeSpec, grouping: TreeChoice) -> Fraction:

@@ -13,8 +13,16 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from weft.explain.plan_description import LOG, SharedNetwork, SharedNode, SharedStream, Sharing
-from weft.explain.query_text import count, some, window_text
+from weft.explain.plan_description import (
+    LOG,
+    RunningCohort,
+    SharedNetwork,
+    SharedNode,
+    SharedStream,
+    SharedTree,
+    Sharing,
+)
+from weft.explain.query_text import count, some
 
 #: The most boxes that are shown, without those of queries.
 MOST_BOXES = 30
@@ -130,10 +138,9 @@ def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> 
 
 def _answered_by(sharing: Sharing, names: Collection[str]) -> dict[str, str]:
     """The box that each query finds its answers in, or the rows that it is computed from."""
-    found = {name: _tree_key(each.stream, each.tree.number) for name, each in sharing.woven.items()}
-    for name, running in sharing.running.items():
-        cohorts = sharing.stream(running.stream).running
-        found[name] = _running_key(running.stream, cohorts.index(running.cohort))
+    found = {}
+    for name, woven in sharing.woven.items():
+        found[name] = _woven_key(woven.tree, sharing.stream(woven.stream))
     for name, query in sharing.network.queries.items():
         found[name] = _node_key(sharing.network.nodes[query.answers[-1].node])
     return {name: key for name, key in found.items() if name in names}
@@ -160,22 +167,20 @@ def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]
 
 def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part]:
     parents = (f"stream {stream.name}",)
+
+    def part(tree: SharedTree | RunningCohort, title: str, *lines: str) -> Iterator[_Part]:
+        queries = tuple(name for name in tree.queries if name in names)
+        if queries:
+            yield _Part(_woven_key(tree, stream), TREE, title, lines, parents, queries, len(tree.queries))
+
     for cohort in stream.cohorts:
         rows = [f"where {each}" for each in cohort.conditions]
         by = [f"by {', '.join(cohort.keys)}"] if cohort.keys else []
         for tree in cohort.trees:
-            queries = tuple(name for name in tree.queries if name in names)
-            windows = [window_text(each, stream.clock) for each in tree.windows]
-            key = _tree_key(stream.name, tree.number)
-            if queries:
-                title = f"tree {tree.number}"
-                yield _Part(key, TREE, title, (*windows, *rows, *by), parents, queries, len(tree.queries))
-    for number, running in enumerate(stream.running):
-        queries = tuple(name for name in running.queries if name in names)
-        lines = (*(f"where {each}" for each in running.conditions), f"by {', '.join(running.keys) or 'nothing'}")
-        if queries:
-            key = _running_key(stream.name, number)
-            yield _Part(key, TREE, "never closing", lines, parents, queries, len(running.queries))
+            yield from part(tree, f"tree {tree.number}", *(each["text"] for each in tree.windows), *rows, *by)
+    for running in stream.running:
+        rows = [f"where {each}" for each in running.conditions]
+        yield from part(running, "never closing", *rows, f"by {', '.join(running.keys) or 'nothing'}")
 
 
 def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
@@ -193,12 +198,10 @@ def _node_key(node: SharedNode) -> str:
     return node.title if node.kind == LOG else f"node {node.number}"
 
 
-def _tree_key(stream: str, number: int) -> str:
-    return f"tree {number} of {stream}"
-
-
-def _running_key(stream: str, number: int) -> str:
-    return f"running {number} of {stream}"
+def _woven_key(tree: SharedTree | RunningCohort, stream: SharedStream) -> str:
+    if isinstance(tree, SharedTree):
+        return f"tree {tree.number} of {stream.name}"
+    return f"running {stream.running.index(tree)} of {stream.name}"
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------

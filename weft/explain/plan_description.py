@@ -1,4 +1,4 @@
-"""What queries share, as EXPLAIN describes it: data alone. `shared_text`, `documents` and `pictures` print it.
+"""What queries share, as EXPLAIN describes it: data alone. `shared_text`, `explained` and `pictures` print it.
 
 Window aggregates share reductions of streams and window trees:
 
@@ -16,7 +16,7 @@ Costs of window aggregates are nanoseconds of one processor per tick of the stre
 rows that are looked at: a selection looks at those of its parent, a join at those of both parents and at its own. The
 cost of what several queries need is divided among them, so the costs of all queries add up to that of the network.
 
-Structs are named and ordered as JSON documents have them.
+Structs are JSON documents: named and ordered as `FORMAT JSON` prints them, but for the fields that say otherwise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from fractions import Fraction
 
 import msgspec
 
-from weft.algebra import DataType, Window
+from weft.algebra import DataType
+from weft.explain.query_text import Document
 from weft.runtime.stages.windows.woven_queries import ONLY_AGGREGATES
 
 #: Nanoseconds that a row costs in the reduction: reading it, and adding it to a partial.
@@ -80,7 +81,8 @@ class SharedTree(msgspec.Struct, frozen=True, rename={"number": "tree"}):
     """Windows that share slices and kernels. Trees are numbered through the whole stream."""
 
     number: int
-    windows: tuple[Window, ...]
+    #: In ticks and as text.
+    windows: tuple[Document, ...]
     edge_rate: Fraction
     kernels: tuple[KernelChoice, ...]
     queries: tuple[str, ...]
@@ -90,15 +92,14 @@ class SharedTree(msgspec.Struct, frozen=True, rename={"number": "tree"}):
     apart: Apart | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(msgspec.Struct, frozen=True):
     """Queries that take the same rows and group them by the same keys."""
 
     conditions: tuple[str, ...]
     keys: tuple[str, ...]
-    trees: tuple[SharedTree, ...]
     #: Where its kernels live and why, if there is something to say about it.
-    host: str | None = None
+    host: str | None
+    trees: tuple[SharedTree, ...]
 
 
 class RunningCohort(msgspec.Struct, frozen=True):
@@ -118,23 +119,22 @@ class PlannedFor(msgspec.Struct, frozen=True):
     keys: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class SharedStream:
-    """A stream whose rows are reduced once, for all queries that are woven over it."""
+class SharedStream(msgspec.Struct, frozen=True, rename={"name": "stream"}):
+    """A stream whose rows are reduced once, for all queries that are woven over it. JSON does not have its clock."""
 
     name: str
     clock: DataType
     #: Rows per tick as last measured; None as long as nothing has run.
     rate: Fraction | None
+    #: None as long as nothing is known of the stream.
+    planned_for: PlannedFor | None
     reduction: SharedReduction
     cohorts: tuple[Cohort, ...]
-    running: tuple[RunningCohort, ...] = ()
-    #: None as long as nothing is known of the stream.
-    planned_for: PlannedFor | None = None
+    running: tuple[RunningCohort, ...]
 
     @property
     def number_of_queries(self) -> int:
-        return sum(len(tree.queries) for tree in self.trees) + sum(len(each.queries) for each in self.running)
+        return sum(map(len, [*(each.queries for each in self.trees), *(each.queries for each in self.running)]))
 
     @property
     def trees(self) -> tuple[SharedTree, ...]:
@@ -143,30 +143,21 @@ class SharedStream:
 
 @dataclass(frozen=True, slots=True)
 class WovenQuery:
-    """A query that shares partials with others, and its costs: shared and alone."""
+    """A query that shares partials with others, and its costs: shared and alone.
 
-    name: str
-    stream: str
-    tree: SharedTree
-    cost: Fraction
-    alone: Fraction
-
-    @property
-    def companions(self) -> tuple[str, ...]:
-        return tuple(name for name in self.tree.queries if name != self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class RunningAggregateQuery:
-    """A query that never closes and shares partials with others.
-
-    It costs its part of reading the rows; what it adds up is as much as changes in a cycle, whatever the clock says.
+    One that never closes has a cohort in the place of a tree. It costs its part of reading the rows; what it adds up is
+    as much as changes in a cycle, whatever the clock says.
     """
 
     name: str
     stream: str
-    cohort: RunningCohort
+    tree: SharedTree | RunningCohort
     cost: Fraction
+    alone: Fraction | None = None
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        return tuple(name for name in self.tree.queries if name != self.name)
 
 
 # -- the network ------------------------------------------------------------------------------------------------------
@@ -311,9 +302,6 @@ class SharedNetwork:
         return SharedNetwork(nodes, families, queries, reasons)
 
 
-# -- everything -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """Everything that is shared, and why the other queries share nothing.
@@ -322,8 +310,8 @@ class Sharing:
     """
 
     streams: tuple[SharedStream, ...] = ()
+    #: Those of trees, then those that never close.
     woven: Mapping[str, WovenQuery] = field(default_factory=dict)
-    running: Mapping[str, RunningAggregateQuery] = field(default_factory=dict)
     not_woven: Mapping[str, str] = field(default_factory=dict)
     network: SharedNetwork = field(default_factory=SharedNetwork)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
@@ -20,6 +21,7 @@ from weft.runtime.stages.operators import (
     roots_of,
     stage_for,
 )
+from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note, recorded_placements
 from weft.runtime.stages.windows.woven_queries import NotWoven, woven
 from weft.runtime.state.status import kept_apart, last_commit
 
@@ -28,14 +30,17 @@ from weft.runtime.state.status import kept_apart, last_commit
 class Project:
     """What is known of the queries that are explained, if they are those of a project.
 
-    `starts` are those of queries that have begun; others begin in cycle `following`. `apart` has the reasons of queries
-    that share nothing although they could; `measured` are the rows that are kept of logs and of joins.
+    `starts` are those of queries that have begun; others begin in cycle `following`. `not_woven` and `not_networked`
+    have the reasons of queries that share nothing although they could; `measured` are the rows that are kept of logs
+    and of joins; `hosts` says where the kernels of a key set live.
     """
 
-    starts: Mapping[str, QueryStart]
+    starts: Mapping[str, QueryStart] = field(default_factory=dict)
     following: int = 0
     catalog: Catalog | None = None
-    apart: Mapping[str, str] | None = None
+    not_woven: Mapping[str, str] = field(default_factory=dict)
+    not_networked: Mapping[str, str] = field(default_factory=dict)
+    hosts: PlacementNotes = no_placement_note
     measured: Mapping[str, int] = field(default_factory=dict)
     #: What commits say of how queries are evaluated that have begun.
     roots: Mapping[str, str] = field(default_factory=dict)
@@ -44,16 +49,20 @@ class Project:
     def of(cls, catalog: Catalog) -> Project:
         """A project as it was last committed."""
         commit = last_commit(catalog.path.parent)
-        apart = kept_apart(catalog, lambda state: state.shared)
+        not_woven, not_networked = (kept_apart(catalog, attrgetter(shares)) for shares in ("woven", "shared"))
+        known = cls({}, 0, catalog, not_woven, not_networked, recorded_placements(catalog))
         if commit is None:
-            return cls({}, 0, catalog, apart)
+            return known
         numbers = catalog.query_numbers()
-        begun = {name: state.start for name, state in commit.queries.items() if numbers.get(name) == state.number}
-        roots = {name: commit.queries[name].root for name in begun}
-        measured: dict[str, int] = {
-            log: sum(each.all_rows for each in segments) for log, segments in commit.logs.items()
-        }
-        return cls(begun, commit.cycle + 1, catalog, apart, measured, roots)
+        begun = {name: state for name, state in commit.queries.items() if numbers.get(name) == state.number}
+        kept_rows: dict[str, int] = {log: sum(each.all_rows for each in some) for log, some in commit.logs.items()}
+        return replace(
+            known,
+            starts={name: state.start for name, state in begun.items()},
+            following=commit.cycle + 1,
+            measured=kept_rows,
+            roots={name: state.root for name, state in begun.items()},
+        )
 
     def registered(self, query: Query) -> RunningQuery:
         """A query as the engine knows it, or will."""
@@ -79,6 +88,10 @@ class Project:
             return stage_for(relation, id_, registered.start.first, lambda query, _: why_not_woven(query) is None)
 
         return operators_of({query.name: registered}, {query.name: root}, stage_of)
+
+
+#: A project of which nothing is known.
+NOT_RUN = Project()
 
 
 def why_not_woven(query: Query) -> str | None:

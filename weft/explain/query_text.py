@@ -6,6 +6,7 @@ In documents lengths of time are in ticks of the clock (microseconds, or ordinal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -248,7 +249,7 @@ def relation_document(relation: Relation) -> Document:
         return {
             "kind": relation.operator.value.lower(),
             "all": relation.all,
-            "window": window_document(relation.window, clock),
+            "window": relation.window and window_document(relation.window, clock),
             "retain": _retain_document(relation.retain),
             "left": relation_document(relation.left),
             "right": relation_document(relation.right),
@@ -256,7 +257,7 @@ def relation_document(relation: Relation) -> Document:
     return {
         "kind": "select",
         "distinct": relation.distinct,
-        "window": window_document(relation.window, clock),
+        "window": relation.window and window_document(relation.window, clock),
         "retain": _retain_document(relation.retain),
         "emit_empty": relation.emit_empty,
         "outputs": [{"name": each.name, "expression": expression_text(each.expression)} for each in relation.outputs],
@@ -268,21 +269,14 @@ def relation_document(relation: Relation) -> Document:
     }
 
 
-def window_document(window: Window | None, clock: DataType) -> Document | None:
+def window_document(window: Window, clock: DataType) -> Document:
     """A window in ticks and as a user writes it; its range is null if it never closes."""
-    if window is None:
-        return None
-    return {
-        "range": window.range,
-        "slide": window.slide,
-        "origin": window.origin,
-        "text": window_text(window, clock),
-    }
+    return {**asdict(window), "text": window_text(window, clock)}
 
 
 def _input_document(input_: Input, clock: DataType) -> Document:
     source = input_.source
-    document: Document = {"alias": input_.alias, "window": window_document(input_.window, clock)}
+    document: Document = {"alias": input_.alias, "window": input_.window and window_document(input_.window, clock)}
     if isinstance(source, Stream):
         return {"kind": "stream", "name": source.name, **document}
     if isinstance(source, Table):

@@ -18,7 +18,6 @@ from weft.explain.plan_description import (
     JoinOrder,
     NetworkQuery,
     PlannedFor,
-    RunningAggregateQuery,
     RunningCohort,
     SharedNetwork,
     SharedNode,
@@ -27,7 +26,7 @@ from weft.explain.plan_description import (
     Sharing,
     WovenQuery,
 )
-from weft.explain.query_text import count, duration_text, number_text, query_text, some, window_text
+from weft.explain.query_text import count, duration_text, number_text, query_text, some
 from weft.plan.facts import CycleMeasured, Measurements
 
 #: So much is shown of an expression that Spark gets.
@@ -62,16 +61,13 @@ def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measuremen
 
 def shared_query_text(query: Query, sharing: Sharing, measured: Measurements) -> str:
     """One query: what it is, what it shares with which others, and how it runs."""
-    woven, running = sharing.woven.get(query.name), sharing.running.get(query.name)
+    woven = sharing.woven.get(query.name)
     network = sharing.network.within({query.name})
     alone = {name: why for name, why in sharing.unshared.items() if name == query.name}
     streams: list[SharedStream] = []
     if woven is not None:
         streams = [sharing.stream(woven.stream)]
         shared = list(_query_lines(woven, streams[0], measured))
-    elif running is not None:
-        streams = [sharing.stream(running.stream)]
-        shared = list(_running_query_lines(running, streams[0]))
     elif query.name in network.queries:
         shared = list(_network_query_lines(network.queries[query.name], network))
     else:
@@ -145,20 +141,20 @@ def _cohort_text(cohort: Cohort | RunningCohort) -> str:
 
 def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
     clock = stream.clock
-    yield f"tree {tree.number}: {_windows(tree, clock)}; {_per(tree.edge_rate, 'slices', clock)}"
+    yield f"tree {tree.number}: {_windows(tree)}; {_per(tree.edge_rate, 'slices', clock)}"
     yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
     yield from (f"  {name} {_costs(sharing.woven[name], stream)}" for name in tree.queries)
     if tree.apart is not None:
         yield f"  {_apart_text(tree.apart, clock)}"
 
 
-def _windows(tree: SharedTree, clock: DataType) -> str:
-    return some([window_text(each, clock) for each in tree.windows])
+def _windows(tree: SharedTree) -> str:
+    return some([each["text"] for each in tree.windows])
 
 
 def _costs(woven: WovenQuery, stream: SharedStream) -> str:
     """What a query costs, shared and alone; reading rows is listed apart as long as their rate is unknown."""
-    cost, alone = (number_text(_scaled(each, stream.clock)) for each in (woven.cost, woven.alone))
+    cost, alone = (number_text(_scaled(each or Fraction(0), stream.clock)) for each in (woven.cost, woven.alone))
     unit = _unit("nanoseconds", stream.clock)
     part = Fraction(1, stream.number_of_queries)
     if stream.rate is not None:
@@ -179,16 +175,19 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
 
 def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements) -> Iterator[str]:
     tree = woven.tree
+    if isinstance(tree, RunningCohort):
+        yield from _running_query_lines(woven, tree, stream)
+        return
     cohort = next(each for each in stream.cohorts if tree in each.trees)
     in_cohort = sum(len(each.queries) for each in cohort.trees) - 1
     yield f"woven over stream {stream.name}: tree {tree.number} of {count(len(stream.trees), 'tree')}"
     yield f"  {_cohort_text(cohort)}"
     if cohort.host is not None:
         yield f"  kernels {cohort.host}"
-    yield f"  windows {_windows(tree, stream.clock)}; {_per(tree.edge_rate, 'slices', stream.clock)}"
+    yield f"  windows {_windows(tree)}; {_per(tree.edge_rate, 'slices', stream.clock)}"
     yield f"  shares the tree with {_other_queries(len(woven.companions))}{_listed(woven.companions)}"
     yield f"  shares the cohort with {_other_queries(in_cohort)}"
-    yield f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+    yield _reduction_shared(stream)
     yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
     yield f"  {_costs(woven, stream)}"
     weaving = [each.stages["weave"] for each in measured.cycles[-_CYCLES:] if "weave" in each.stages]
@@ -199,14 +198,17 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements
         yield f"  {_apart_text(tree.apart, stream.clock)}"
 
 
-def _running_query_lines(query: RunningAggregateQuery, stream: SharedStream) -> Iterator[str]:
-    others = [name for name in query.cohort.queries if name != query.name]
+def _running_query_lines(query: WovenQuery, cohort: RunningCohort, stream: SharedStream) -> Iterator[str]:
     yield f"woven over stream {stream.name}: groups that grow and never close"
-    yield f"  {_cohort_text(query.cohort)}"
-    yield f"  keeps of each group: {some(query.cohort.measures)}"
-    listed = f"{_other_queries(len(others))}{_listed(others)}"
+    yield f"  {_cohort_text(cohort)}"
+    yield f"  keeps of each group: {some(cohort.measures)}"
+    listed = f"{_other_queries(len(query.companions))}{_listed(query.companions)}"
     yield f"  shares the groups with those that began in the same cycle, of {listed}"
-    yield f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
+    yield _reduction_shared(stream)
+
+
+def _reduction_shared(stream: SharedStream) -> str:
+    return f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
 
 
 # -- network ----------------------------------------------------------------------------------------------------------

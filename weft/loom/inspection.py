@@ -21,18 +21,13 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     from weft.explain.explained import explained
     from weft.explain.project import Project
     from weft.runtime.stages.statistics import measured
-    from weft.runtime.stages.windows.kernel_placement import recorded_placements
-    from weft.runtime.state.status import kept_apart
 
     queries = _evaluated(catalog)
     chosen = None if query is None else catalog.query(query)
     found = None if chosen is None else delivered(catalog, chosen.name)
     if found is not None and found.parts and chosen not in queries:
         chosen = found.parts[0].query
-    apart = kept_apart(catalog, lambda state: state.woven)
-    text = explained(
-        queries, chosen, measured(catalog), format, apart, recorded_placements(catalog), Project.of(catalog)
-    )
+    text = explained(queries, chosen, measured(catalog), format, Project.of(catalog))
     if query is not None and format == "TEXT":
         text = "\n\n".join([*_state_of(catalog, catalog.query(query).name), text])
     if found is not None and format == "TEXT":

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
+
+import msgspec
 
 _ROWS, _TICKS, _KEYS = "rows", "ticks", "keys "
 
@@ -147,3 +150,11 @@ class Measurements:
     selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     facts: Mapping[str, Facts] = field(default_factory=dict)
     network: Mapping[str, object] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """What cycles measured, as JSON has it."""
+        told = {"cycles": self.cycles, "selectivities": self.selectivities}
+        return {**msgspec.json.decode(msgspec.json.encode(told)), "network": dict(self.network)}
+
+
+NOT_MEASURED = Measurements()

@@ -20,12 +20,11 @@ from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.explain.describe_joins import shared_network
 from weft.explain.describe_windows import sharing
-from weft.explain.documents import network_document, network_query_document
-from weft.explain.explained import explained
-from weft.explain.plan_description import LOG, SharedNetwork
+from weft.explain.explained import explained, network_document, shared_document
+from weft.explain.plan_description import LOG, SharedNetwork, Sharing
 from weft.explain.project import Project
 from weft.loom import Loom
-from weft.plan.facts import Measurements
+from weft.plan.facts import NOT_MEASURED, Measurements
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
@@ -133,9 +132,8 @@ def test_families_have_every_join_once(drawn: Sequence[Query]) -> None:
 
 def test_every_query_is_told_of_in_one_place(drawn: Sequence[Query]) -> None:
     found = sharing(drawn)
-    woven = found.woven.keys() | found.running.keys()
-    network = shared_network(drawn, Project({}), woven)
-    places = Counter([*woven, *network.queries, *network.not_networked])
+    network = shared_network(drawn, Project({}), found.woven)
+    places = Counter([*found.woven, *network.queries, *network.not_networked])
     assert places == Counter(each.name for each in drawn)
 
 
@@ -157,9 +155,9 @@ def test_the_document_is_json_and_has_everything(drawn: Sequence[Query]) -> None
     document = network_document(network)
     assert json.loads(json.dumps(document)) == document
     assert [each["node"] for each in document["nodes"]] == list(network.nodes)
-    for query in network.queries.values():
-        told = network_query_document(query)
-        assert json.loads(json.dumps(told)) == told
+    told = shared_document(drawn, Sharing(network=network), NOT_MEASURED)
+    assert json.loads(json.dumps(told)) == told
+    assert {each["query"] for each in told["queries"] if each["network"]} == network.queries.keys()
 
 
 def test_one_query_is_told_of_its_own_nodes_and_the_nearest_alone() -> None:

@@ -16,7 +16,6 @@ from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
-from weft.explain.documents import measured_document
 from weft.explain.project import Project
 from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
 from weft.runtime.stages.joins.stage import CurrentNetwork
@@ -131,7 +130,7 @@ def test_the_order_follows_the_data_while_it_runs_and_the_answers_stay_right(
             assert joined_first(run) == AB or cycle > 5
         assert joined_first(run) == BC
         found = recorded_sizes(run.loom.catalog)
-        document = measured_document(measured(run.loom.catalog))["network"]
+        document = measured(run.loom.catalog).document()["network"]
         told_of = run.loom.explain("q"), json.loads(run.loom.explain("q", format="JSON"))
     finally:
         run.close()

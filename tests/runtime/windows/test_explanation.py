@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import story
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query, Select, Stream
+from weft.algebra.properties import clock_type
 from weft.explain.describe_windows import sharing
-from weft.explain.documents import shared_document
-from weft.explain.explained import explained
-from weft.explain.plan_description import ROW
+from weft.explain.explained import explained, shared_document
+from weft.explain.plan_description import ROW, SharedTree, Sharing, WovenQuery
+from weft.explain.query_text import window_document
 from weft.explain.shared_text import shared_text
 from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
 from weft.runtime.columnar.rows import CORRUPT, column, with_names
@@ -106,6 +107,11 @@ def test_explaining(path: Path, example: Example) -> None:
 # -- what holds of every set of queries -------------------------------------------------------------------------------
 
 
+def _in_trees(found: Sharing) -> dict[str, tuple[WovenQuery, SharedTree]]:
+    """The queries that windows close of, with their trees."""
+    return {name: (each, each.tree) for name, each in found.woven.items() if isinstance(each.tree, SharedTree)}
+
+
 def _dashboard(seed: int) -> tuple[Query, ...]:
     told = story(seed, most_queries=60)
     return tuple(_names(";".join([told.stream, *told.queries.values()])).queries.values())
@@ -121,10 +127,9 @@ def test_every_query_is_in_exactly_one_tree_or_has_a_reason(dashboard: Sequence[
     in_trees = Counter(name for stream in found.streams for tree in stream.trees for name in tree.queries)
     running = Counter(name for stream in found.streams for cohort in stream.running for name in cohort.queries)
     assert set((in_trees + running).values()) <= {1}
-    assert in_trees.keys() == found.woven.keys()
-    assert running.keys() == found.running.keys()
-    shared = found.woven.keys() | found.running.keys()
-    assert [each.name for each in dashboard if each.name not in shared] == list(found.not_woven)
+    assert in_trees.keys() == _in_trees(found).keys()
+    assert in_trees.keys() | running.keys() == found.woven.keys()
+    assert [each.name for each in dashboard if each.name not in found.woven] == list(found.not_woven)
     assert all(found.not_woven.values())
 
 
@@ -134,13 +139,14 @@ def test_companions_are_symmetric(dashboard: Sequence[Query]) -> None:
     assert pairs == {(other, name) for name, other in pairs}
     assert all(name != other for name, other in pairs)
     for name, each in found.woven.items():
-        assert each.tree in found.stream(each.stream).trees
+        stream = found.stream(each.stream)
+        assert each.tree in (*stream.trees, *stream.running)
         assert sorted([name, *each.companions]) == sorted(each.tree.queries)
 
 
 def test_companions_take_the_same_rows_and_keys(dashboard: Sequence[Query]) -> None:
     relations = {each.name: each.relation for each in dashboard}
-    for name, each in sharing(dashboard).woven.items():
+    for name, (each, _) in _in_trees(sharing(dashboard)).items():
         own = relations[name]
         for other in (relations[companion] for companion in each.companions):
             assert isinstance(own, Select)
@@ -158,21 +164,23 @@ def _conjuncts(select: Select) -> set[object]:
 def test_the_window_of_a_query_is_in_its_tree(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
     for query in dashboard:
-        if query.name in found.woven:
-            assert query.relation.window in found.woven[query.name].tree.windows
+        if query.name in _in_trees(found):
+            assert query.relation.window is not None
+            shown = window_document(query.relation.window, query.relation.clock_type)
+            assert shown in _in_trees(found)[query.name][1].windows
 
 
 @pytest.mark.parametrize("rate", [None, Fraction(7, 3)])
 def test_the_costs_of_queries_add_up_to_that_of_their_stream(rate: Fraction | None) -> None:
-    found = sharing(_dashboard(3), {"trades": rate} if rate else {})
+    told = StreamMeasured(rate.numerator, 0, 0, ticks=rate.denominator) if rate else StreamMeasured(0, 0, 0)
+    found = sharing(_dashboard(3), Measurements((CycleMeasured(0, 1.0, 0, None, {}, {"trades": told}),)))
     (stream,) = found.streams
     assert len(stream.trees) > 1
     rows = (rate or Fraction(0)) * ROW
     partials = sum(tree.reading_cost for tree in stream.trees)
     finals = sum(tree.final_cost for tree in stream.trees)
-    costs = [each.cost for each in (*found.woven.values(), *found.running.values())]
-    assert sum(costs) == rows + partials + finals
-    assert all(each.alone >= rows for each in found.woven.values())
+    assert sum(each.cost for each in found.woven.values()) == rows + partials + finals
+    assert all(each.alone is not None and each.alone >= rows for each, _ in _in_trees(found).values())
 
 
 def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
@@ -192,7 +200,7 @@ def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
 def test_every_query_is_explained_once(dashboard: Sequence[Query]) -> None:
     found = sharing(dashboard)
     text = shared_text(dashboard, found, Measurements())
-    for name in found.woven:
+    for name in _in_trees(found):
         assert len(re.findall(rf"^ +{name} costs ", text, re.MULTILINE)) == 1
     for name, reason in found.not_woven.items():
         assert f"\n  {name}: {reason}" in text
@@ -220,10 +228,10 @@ def test_the_engine_does_what_is_explained(dashboard: Sequence[Query]) -> None:
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
     weave = StreamWeave(stream, shapes)
-    for name, each in found.woven.items():
+    for name, (_, shown) in _in_trees(found).items():
         spec = weave.grouping.tree_of[name]
-        assert spec.windows == each.tree.windows
-        assert {other for other, tree in weave.grouping.tree_of.items() if tree == spec} == set(each.tree.queries)
+        assert shown.windows == tuple(window_document(each, clock_type(stream)) for each in spec.windows)
+        assert {other for other, tree in weave.grouping.tree_of.items() if tree == spec} == set(shown.queries)
     layout, explained_as = weave.reduction.layout, found.stream(stream.name).reduction
     assert len(layout.decoders) == len(explained_as.conditions)
     assert (len(layout.keys), len(layout.aggregates)) == (len(explained_as.keys), len(explained_as.aggregates))
