@@ -11,6 +11,14 @@ from typing import Final
 
 HIDDEN: Final = "***"
 
+
+class WeftError(Exception):
+    """Something cannot be done. The message is a sentence that says what, why, and what to do, and shows no secrets."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shown(message))
+
+
 #: What the names of secret settings and options contain, and what `name=value` in an address or a message contains.
 _SECRET_NAME = re.compile(r"secret|passw|pwd|token|credential|key|jaas", re.IGNORECASE)
 _PARAMETER = re.compile(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weft.algebra.secrets import WeftError
+
 #: How many dependents an error names before it only counts the rest.
 _NAMED_DEPENDENTS = 5
 
 
-class CatalogError(Exception):
+class CatalogError(WeftError):
     """Anything the catalog refuses or cannot do."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,14 +24,6 @@ OptionalAddress = Annotated[
 SiteOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The directory of one of its sites.")]
 
 federation = typer.Typer(help="See what a federation does, and change it.", no_args_is_help=True)
-
-
-def reporting_federation_failures(as_json: bool) -> AbstractContextManager[None]:
-    """Turn failures of a federation, too, into one sentence."""
-    from weft.delivery.log.delivery_errors import DeliveryError
-    from weft.federation.federation_errors import FederationError
-
-    return reporting_failures(as_json, FederationError, DeliveryError)
 
 
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
@@ -59,7 +50,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
 @federation.command()
 def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: JsonOption = False) -> None:
     """Show which sites take part, what runs where, and how far each is."""
-    with reporting_federation_failures(as_json):
+    with reporting_failures(as_json):
         found = ask("status", address, site)["status"]
     if as_json:
         print_json(found)
@@ -101,7 +92,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a round of redistribution would move; with --apply, move it."""
-    with reporting_federation_failures(as_json):
+    with reporting_failures(as_json):
         found = ask("plan", address, site, apply=apply, budget=budget)
     if as_json:
         print_json({"moves": found["moves"], "applied": apply})
@@ -121,7 +112,7 @@ def move(
     as_json: JsonOption = False,
 ) -> None:
     """Have a query run elsewhere. No answer is lost by it, and none comes twice."""
-    with reporting_federation_failures(as_json):
+    with reporting_failures(as_json):
         _print_said(ask("move", address, site, query=query, target=target)["said"], as_json)
 
 
@@ -133,7 +124,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Say why a query runs where it runs, what it shares there, and what moving it would cost."""
-    with reporting_federation_failures(as_json):
+    with reporting_failures(as_json):
         _print_said(ask("explain", address, site, query=query)["said"], as_json)
 
 
@@ -145,7 +136,7 @@ def picture(
     as_json: JsonOption = False,
 ) -> None:
     """Draw the network: sites and links, loads, the ways of streams, and the tree of coordinators."""
-    with reporting_federation_failures(as_json):
+    with reporting_failures(as_json):
         file.write_text(ask("picture", address, site)["svg"])
         _print_said([f"{file} is drawn"], as_json)
 
@@ -169,7 +160,7 @@ def provider(
     heartbeat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 10.0,
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
-    with reporting_federation_failures(as_json=False):
+    with reporting_failures():
         from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import SiteProcess
         from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
@@ -202,7 +193,7 @@ def coordinator(
     ] = 0.0,
 ) -> None:
     """Decide where the queries of a federation run. What it has decided is with the broker: it may be restarted."""
-    with reporting_federation_failures(as_json=False):
+    with reporting_failures():
         from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
         from weft.federation.live.nats_transport import NatsTransport

@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weft.algebra.secrets import shown
-from weft.catalog import CATALOG_FILE, CatalogError
+from weft.algebra.secrets import WeftError, shown
+from weft.catalog import CATALOG_FILE
 from weft.catalog.database import refuse_lost
 from weft.loom import Loom, Outcome, Registration
-from weft.runtime.failures.errors import EngineError
 from weft.sql import Problem
 from weft.sql.check import CheckReport
 
@@ -39,20 +38,16 @@ ScriptArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of 
 Findings: TypeAlias = CheckReport | Registration
 
 
-class CommandFailure(Exception):
-    """The command cannot be carried out. The text is one sentence that says why, and what to do."""
+class CommandFailure(WeftError):
+    """The command cannot be carried out."""
 
 
 @contextmanager
-def reporting_failures(as_json: bool, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn failures inside into one sentence on stderr (or a JSON document) and the exit code for failures.
-
-    `kinds` are exceptions besides those of the catalog, the engine and the system.
-    """
-    failures: tuple[type[Exception], ...] = (CommandFailure, CatalogError, EngineError, OSError, *kinds)
+def reporting_failures(as_json: bool = False) -> Iterator[None]:
+    """Turn failures inside into one sentence on stderr (or a JSON document) and the exit code for failures."""
     try:
         yield
-    except failures as failure:
+    except (WeftError, OSError) as failure:
         sentence = shown(_sentence(failure) if isinstance(failure, OSError) else str(failure))
         if as_json:
             print_json({"ok": False, "error": sentence})

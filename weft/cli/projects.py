@@ -133,7 +133,7 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
     with reporting_failures(as_json):
         script = read_script(file)
         if (project / SITE_FILE).exists():
-            _show(registered_in_federation(script, project, as_json), script, file, as_json)
+            _show(registered_in_federation(script, project), script, file, as_json)
             return
         require_project(project)
         report = change(project, script)
@@ -153,19 +153,18 @@ def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
         raise typer.Exit(PROBLEMS)
 
 
-def registered_in_federation(script: str, site: Path, as_json: bool) -> Registration:
+def registered_in_federation(script: str, site: Path) -> Registration:
     """Carry out statements at a site of a federation. The coordinator says where queries run, and why."""
-    from weft.cli.federation import ask, reporting_federation_failures
+    from weft.cli.federation import ask
     from weft.federation.live.coordinator_requests import ScriptRefused
     from weft.federation.live.site_directory import find_membership
 
-    with reporting_federation_failures(as_json):
-        known = find_membership(site)
-        assert known is not None
-        try:
-            answer = ask("statement", known.address, site, at=known.site, text=script)
-        except ScriptRefused as refused:
-            return refused.registration
+    known = find_membership(site)
+    assert known is not None
+    try:
+        answer = ask("statement", known.address, site, at=known.site, text=script)
+    except ScriptRefused as refused:
+        return refused.registration
     return Registration.from_text(answer["registration"])
 
 
@@ -178,7 +177,7 @@ def drop(
     with reporting_failures(as_json):
         quoted = "`" + name.replace("`", "``") + "`"
         if (project / SITE_FILE).exists():
-            done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project, as_json)
+            done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project)
         else:
             with open_project(project, write=False) as loom:
                 kind = _kind(loom.catalog, name)
@@ -193,10 +192,9 @@ def drop(
 
 
 def _kind_in_federation(site: Path, name: str) -> str:
-    from weft.cli.federation import ask, reporting_federation_failures
+    from weft.cli.federation import ask
 
-    with reporting_federation_failures(as_json=False):
-        found = ask("status", None, site)["status"]
+    found = ask("status", None, site)["status"]
     for kind, listed in (("CONTINUOUS QUERY", found["queries"]), ("STREAM", found["streams"])):
         if name.lower() in {each["name"].lower() for each in listed}:
             return kind

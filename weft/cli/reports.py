@@ -26,7 +26,6 @@ from weft.cli.output import (
     reporting_failures,
     show_report,
 )
-from weft.cli.subscribers import reporting_delivery_failures
 from weft.explain.query_text import clock_text
 from weft.plan.facts import NOT_MEASURED
 from weft.sql.binder import EXPLAIN_FORMATS
@@ -48,7 +47,7 @@ def results(
     from weft.runtime.sinks.results import DamagedAnswers
     from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 
-    with reporting_delivery_failures(as_json):
+    with reporting_failures(as_json):
         with open_project(project, write=False) as loom:
             found = loom.catalog.find_query(query)
             if found is None:

@@ -116,8 +116,6 @@ def _run(
     interval: str | None,
     as_json: bool,
 ) -> dict[str, int]:
-    from weft.delivery.log.delivery_errors import DeliveryError
-
     # What libraries log stays off the terminal: when Java goes, each connection to it leaves a trace of its own.
     log = private_folder(loom.directory / "log") / "java.log"
     logging.basicConfig(filename=log, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -131,20 +129,17 @@ def _run(
                 totals[name] += getattr(cycle, name)
             show(progress_line(cycle, loom))
 
-        try:
-            loom.start(
-                master=master,
-                settings=settings,
-                until_idle=until_idle,
-                interval=interval,
-                on_progress=on_progress,
-                say=show,
-            )
-            while not stopped.is_set() and not loom.wait(timeout=0.2):
-                pass
-            loom.stop()
-        except DeliveryError as error:
-            raise CommandFailure(str(error)) from None
+        loom.start(
+            master=master,
+            settings=settings,
+            until_idle=until_idle,
+            interval=interval,
+            on_progress=on_progress,
+            say=show,
+        )
+        while not stopped.is_set() and not loom.wait(timeout=0.2):
+            pass
+        loom.stop()
     if not as_json:
         gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
         gaps += f", {totals['missing_files']:,} missing files" if totals["missing_files"] else ""
@@ -224,15 +219,11 @@ CREATE CONTINUOUS QUERY joined AS
 
 def warm_up(as_json: JsonOption = False) -> None:
     """Compile kernels and archive Spark's classes, once, so that later starts take about half the time."""
-    from weft.runtime.failures.errors import EngineError
     from weft.runtime.spark.class_archive import archive, make_archive
 
     path = archive()
     with reporting_failures(as_json):
-        try:
-            make_archive(path, _run_some_queries)
-        except (EngineError, OSError) as error:
-            raise CommandFailure(str(error)) from None
+        make_archive(path, _run_some_queries)
     if as_json:
         print_json({"ok": True, "archive": str(path), "bytes": path.stat().st_size})
     else:
@@ -271,10 +262,10 @@ def demo(
 ) -> None:
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""
     from weft.demo.show import run
-    from weft.demo.workload import ALL, NoData
+    from weft.demo.workload import ALL
 
     count = ALL if queries is None else queries
-    with reporting_failures(as_json, NoData):
+    with reporting_failures(as_json):
         totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
     if as_json:
         print_json({"ok": True, "queries": count, **asdict(totals)})

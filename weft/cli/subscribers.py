@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,13 +43,6 @@ def delivery_of(project: Path) -> Path:
     return delivery_directory(project)
 
 
-def reporting_delivery_failures(as_json: bool) -> AbstractContextManager[None]:
-    """Turn failures of delivery, too, into one sentence."""
-    from weft.delivery import DeliveryError
-
-    return reporting_failures(as_json, DeliveryError)
-
-
 def tail(
     query: Annotated[str, typer.Argument(help="The query's name.")],
     project: ProjectOption = Path(),
@@ -71,7 +63,7 @@ def tail(
     as_json: JsonOption = False,
 ) -> None:
     """Show a query's answers as they come; with --json, one JSON object per line. Ctrl-C ends it."""
-    with reporting_delivery_failures(as_json):
+    with reporting_failures(as_json):
         from weft.delivery import subscribe
 
         place = source or delivery_of(project)
@@ -152,7 +144,7 @@ def edge(
     ] = 600,
 ) -> None:
     """Take rows once over one link, and serve many users with them. Edges can take their rows from edges."""
-    with reporting_delivery_failures(as_json=False):
+    with reporting_failures():
         from weft.delivery.edges.edge import EdgeSettings
 
         asyncio.run(_serve(EdgeSettings(upstream, state, host, port, access, token, linger)))
@@ -187,7 +179,7 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, answers need a token."""
-    with reporting_delivery_failures(as_json):
+    with reporting_failures(as_json):
         from weft.delivery.log import access
 
         directory = delivery_of(project)

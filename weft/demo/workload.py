@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from weft.algebra.secrets import WeftError
+
 _MISSING = csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
 
 
-class NoData(Exception):
-    """The data package is not installed. The message says what to do."""
+class NoData(WeftError):
+    """The data package is not installed."""
 
 
 def write_parquet(folder: Path) -> tuple[Path, Path]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from weft.algebra.secrets import WeftError
 
-class FederationError(Exception):
-    """Something that was asked of the federation cannot be done. The message says what, why, and what to do."""
+
+class FederationError(WeftError):
+    """Something that was asked of the federation cannot be done."""
 
 
 class TopologyError(FederationError):

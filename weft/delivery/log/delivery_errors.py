@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from weft.algebra.secrets import shown
+from weft.algebra.secrets import WeftError
 
 
-class DeliveryError(Exception):
-    """Rows cannot be published or taken. The message says why and what to do, and shows no secrets."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))
+class DeliveryError(WeftError):
+    """Rows cannot be published or taken."""
 
 
 class LogError(DeliveryError):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from weft.algebra.secrets import shown
+from weft.algebra.secrets import WeftError
 
 
-class EngineError(Exception):
-    """The engine cannot start or go on. The message says why and what to do, and shows no secrets."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))
+class EngineError(WeftError):
+    """The engine cannot start or go on."""
 
 
 class SourceError(EngineError):
