@@ -42,18 +42,24 @@ COLOURS = {
     "queries": ("#ffffff", "#475569"),
 }
 #: Characters that mean something to Mermaid, or to the HTML that labels become.
-_MERMAID = {"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;"}
+_MERMAID = str.maketrans({"#": "#35;", "&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;"})
+_DOT = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A box: what kind of thing it is, what is written in it, and how many queries need it."""
+    """A box: what kind of thing it is, what is written in it, and how many queries need it.
+
+    `parents` are the boxes that it is made from, `queries` those of the picture that need it.
+    """
 
     key: str
     kind: str
     title: str
     lines: tuple[str, ...]
     weight: int
+    parents: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +83,14 @@ class Drawing:
     unseen: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A box before it is known which are shown, and the boxes that it is made from.
-
-    `queries` are those of the picture that need it, `weight` counts all of them.
-    """
-
-    key: str
-    kind: str
-    title: str
-    lines: tuple[str, ...]
-    parents: tuple[str, ...]
-    queries: tuple[str, ...]
-    weight: int
-
-
 def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
     """The picture of some queries: of their part of what is shared."""
-    chosen = frozenset(names)
-    answered = _answered_by(sharing, chosen)
-    parts = {part.key: part for part in _parts(sharing, chosen, answered)}
-    shown = _shown(parts, most)
-    homes = _homes_of_left_out(parts, shown)
-    boxes = [Box(key, parts[key].kind, parts[key].title, parts[key].lines, parts[key].weight) for key in shown]
-    arrows = [Arrow(parent, key, parts[key].weight) for key in shown for parent in dict.fromkeys(parts[key].parents)]
+    answered = {name: key for name, key in _answered_by(sharing) if name in names}
+    known = {box.key: box for box in _boxes(sharing, frozenset(names), answered)}
+    shown = _shown(known, most)
+    homes = _homes_of_left_out(known, shown)
+    boxes = [known[key] for key in shown]
+    arrows = [Arrow(parent, box.key, box.weight) for box in boxes for parent in dict.fromkeys(box.parents)]
     found: dict[tuple[str, bool], list[str]] = {}
     for name, key in answered.items():
         found.setdefault((homes.get(key, key), key in homes), []).append(name)
@@ -113,7 +102,7 @@ def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) ->
                 boxes.append(box)
                 arrows.append(Arrow(key, box.key, box.weight, not is_left_out))
     unseen = tuple(name for (key, _), those in found.items() if key not in shown for name in those)
-    notes = list(_notes(sharing, chosen, len(parts), len(shown)))
+    notes = list(_notes(sharing, names, len(known), len(shown)))
     if unseen:
         notes.append(f"above nodes that are left out: {some(unseen)}")
     return Drawing(tuple(boxes), tuple(arrows), tuple(notes), unseen)
@@ -133,65 +122,62 @@ def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> 
         yield f"neither woven nor in the network: {some(alone)}"
 
 
-# -- parts ------------------------------------------------------------------------------------------------------------
+# -- boxes ------------------------------------------------------------------------------------------------------------
 
 
-def _answered_by(sharing: Sharing, names: Collection[str]) -> dict[str, str]:
+def _answered_by(sharing: Sharing) -> Iterator[tuple[str, str]]:
     """The box that each query finds its answers in, or the rows that it is computed from."""
-    found = {}
     for name, woven in sharing.woven.items():
-        found[name] = _woven_key(woven.tree, sharing.stream(woven.stream))
+        yield name, _woven_key(woven.tree, sharing.stream(woven.stream))
     for name, query in sharing.network.queries.items():
-        found[name] = _node_key(sharing.network.nodes[query.answers[-1].node])
-    return {name: key for name, key in found.items() if name in names}
+        yield name, _node_key(sharing.network.nodes[query.answers[-1].node])
 
 
-def _parts(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[_Part]:
+def _boxes(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[Box]:
     network = sharing.network.within(names)
     logs = {_node_key(node): node for node in network.nodes.values() if node.kind == LOG}
     drawn = set()
     for stream in sharing.streams:
-        woven = list(_woven_parts(stream, names))
+        woven = list(_woven_boxes(stream, names))
         key = f"stream {stream.name}"
         if woven:
             also = logs[key].queries if key in logs else ()
-            reading = (*(name for part in woven for name in part.queries), *(name for name in also if name in names))
-            yield _Part(key, STREAM, key, (), (), reading, stream.number_of_queries + len(also))
+            reading = (*(name for box in woven for name in box.queries), *(name for name in also if name in names))
+            yield Box(key, STREAM, key, (), stream.number_of_queries + len(also), queries=reading)
             yield from woven
             drawn.add(key)
     wanted = {number for query in network.queries.values() for number in query.nodes}
     for number, node in network.nodes.items():
         if number in wanted and not (node.kind == LOG and node.title in drawn):
-            yield _node_part(node, network, names, answered)
+            yield _node_box(node, network, names, answered)
 
 
-def _woven_parts(stream: SharedStream, names: Collection[str]) -> Iterator[_Part]:
-    parents = (f"stream {stream.name}",)
-
-    def part(tree: SharedTree | RunningCohort, title: str, *lines: str) -> Iterator[_Part]:
+def _woven_boxes(stream: SharedStream, names: Collection[str]) -> Iterator[Box]:
+    def box(tree: SharedTree | RunningCohort, title: str, *lines: str) -> Iterator[Box]:
         queries = tuple(name for name in tree.queries if name in names)
         if queries:
-            yield _Part(_woven_key(tree, stream), TREE, title, lines, parents, queries, len(tree.queries))
+            key, parents = _woven_key(tree, stream), (f"stream {stream.name}",)
+            yield Box(key, TREE, title, lines, len(tree.queries), parents, queries)
 
     for cohort in stream.cohorts:
         rows = [f"where {each}" for each in cohort.conditions]
         by = [f"by {', '.join(cohort.keys)}"] if cohort.keys else []
         for tree in cohort.trees:
-            yield from part(tree, f"tree {tree.number}", *(each["text"] for each in tree.windows), *rows, *by)
+            yield from box(tree, f"tree {tree.number}", *(each["text"] for each in tree.windows), *rows, *by)
     for running in stream.running:
         rows = [f"where {each}" for each in running.conditions]
-        yield from part(running, "never closing", *rows, f"by {', '.join(running.keys) or 'nothing'}")
+        yield from box(running, "never closing", *rows, f"by {', '.join(running.keys) or 'nothing'}")
 
 
-def _node_part(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> _Part:
-    queries = tuple(name for name in node.queries if name in names)
+def _node_box(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> Box:
+    key, weight, queries = _node_key(node), len(node.queries), tuple(name for name in node.queries if name in names)
     if node.kind == LOG:
         # The answers of a query come out of the box that it finds them in, if that one is drawn.
-        giver = answered.get(node.title.removeprefix("answers of "))
-        return _Part(node.title, STREAM, node.title, (), (giver,) if giver else (), queries, len(node.queries))
+        giver = answered.get(key.removeprefix("answers of "))
+        return Box(key, STREAM, key, (), weight, (giver,) if giver else (), queries)
     parents = tuple(_node_key(network.nodes[parent]) for parent in node.parents)
     lines = (*(f"on {each}" for each in node.equations), *node.conditions)
-    return _Part(_node_key(node), node.kind, f"{node.number} {node.kind}", lines, parents, queries, len(node.queries))
+    return Box(key, node.kind, f"{node.number} {node.kind}", lines, weight, parents, queries)
 
 
 def _node_key(node: SharedNode) -> str:
@@ -207,49 +193,36 @@ def _woven_key(tree: SharedTree | RunningCohort, stream: SharedStream) -> str:
 # -- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def _shown(parts: Mapping[str, _Part], most: int) -> list[str]:
-    """The parts that most queries need and all that is below them, in order."""
-    order = {key: position for position, key in enumerate(_parents_first(parts))}
+def _shown(boxes: Mapping[str, Box], most: int) -> list[str]:
+    """The boxes that most queries need and all that is below them, in order."""
+    order = {key: position for position, key in enumerate(_parents_first(boxes, boxes))}
     chosen: set[str] = set()
-    for key in sorted(order, key=lambda key: (-len(parts[key].queries), order[key])):
-        needed = _with_parents(key, parts) - chosen
-        if len(chosen) + len(needed) <= most:
-            chosen |= needed
+    for key in sorted(order, key=lambda key: (-len(boxes[key].queries), order[key])):
+        needed = chosen.union(_parents_first([key], boxes))
+        if len(needed) <= most:
+            chosen = needed
     return sorted(chosen, key=order.__getitem__)
 
 
-def _parents_first(parts: Mapping[str, _Part]) -> list[str]:
+def _parents_first(keys: Iterable[str], boxes: Mapping[str, Box]) -> list[str]:
+    """Some boxes and all that they are made from, each after its parents."""
     given: dict[str, None] = {}
-
-    def give(key: str) -> None:
+    for key in keys:
         waiting = [key]
         while waiting:
-            missing = [each for each in parts[waiting[-1]].parents if each not in given]
+            missing = [each for each in boxes[waiting[-1]].parents if each not in given]
             if missing:
                 waiting += missing
             else:
                 given.setdefault(waiting.pop())
-
-    for key in parts:
-        give(key)
     return list(given)
 
 
-def _with_parents(key: str, parts: Mapping[str, _Part]) -> set[str]:
-    found, waiting = {key}, [key]
-    while waiting:
-        for parent in parts[waiting.pop()].parents:
-            if parent not in found:
-                found.add(parent)
-                waiting.append(parent)
-    return found
-
-
-def _homes_of_left_out(parts: Mapping[str, _Part], shown: Collection[str]) -> dict[str, str]:
-    """For each part that is left out, the one that is shown and nearest below it: each is counted once."""
+def _homes_of_left_out(boxes: Mapping[str, Box], shown: Collection[str]) -> dict[str, str]:
+    """For each box that is left out, the one that is shown and nearest below it: each is counted once."""
     homes: dict[str, str] = {}
-    for key in _parents_first(parts):
-        below = [parent if parent in shown else homes.get(parent) for parent in parts[key].parents]
+    for key in _parents_first(boxes, boxes):
+        below = [parent if parent in shown else homes.get(parent) for parent in boxes[key].parents]
         home = next((each for each in below if each is not None), None)
         if key not in shown and home is not None:
             homes[key] = home
@@ -261,18 +234,15 @@ def _homes_of_left_out(parts: Mapping[str, _Part], shown: Collection[str]) -> di
 
 def box_lines(lines: Iterable[str]) -> list[str]:
     """Lines that fit into a box; what does not is counted."""
-    found: list[str] = []
     texts = list(lines)
-    for place, text in enumerate(texts):
-        wrapped = textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=True)
-        is_note = text.startswith("…")
-        if len(found) + len(wrapped) > _LINES and not is_note:
-            left = [each for each in texts[place:] if not each.startswith("…")]
-            found.append(f"… {len(left)} more condition{'s' * (len(left) != 1)}")
-            found += [each for each in texts[place:] if each.startswith("…")]
-            break
+    conditions, notes = ([each for each in texts if each.startswith("…") is is_note] for is_note in (False, True))
+    found: list[str] = []
+    for place, text in enumerate(conditions):
+        wrapped = textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        if len(found) + len(wrapped) > _LINES:
+            return [*found, f"… {count(len(conditions) - place, 'more condition')}", *notes]
         found += wrapped
-    return found
+    return found + [line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
 
 
 def thickness(weight: int) -> float:
@@ -283,12 +253,16 @@ def thickness(weight: int) -> float:
 # -- formats ----------------------------------------------------------------------------------------------------------
 
 
+def _names(drawing: Drawing) -> dict[str, str]:
+    return {box.key: f"b{number}" for number, box in enumerate(drawing.boxes)}
+
+
 def mermaid(drawing: Drawing) -> str:
     """The picture as a flowchart for Mermaid."""
-    names = {box.key: f"b{number}" for number, box in enumerate(drawing.boxes)}
+    names = _names(drawing)
     lines = ["flowchart LR", *(f"  %% {' '.join(note.split())}" for note in drawing.notes)]
     for box in drawing.boxes:
-        label = "<br/>".join(_for_mermaid(line) for line in (box.title, *box_lines(box.lines)))
+        label = "<br/>".join(line.translate(_MERMAID) for line in (box.title, *box_lines(box.lines)))
         shape = {STREAM: f'[("{label}")]', QUERIES: f'(["{label}"])'}.get(box.kind, f'["{label}"]')
         lines.append(f"  {names[box.key]}{shape}:::{box.kind}")
     for arrow in drawing.arrows:
@@ -302,14 +276,10 @@ def mermaid(drawing: Drawing) -> str:
     return "\n".join(lines)
 
 
-def _for_mermaid(text: str) -> str:
-    return "".join(_MERMAID.get(character, character) for character in text)
-
-
 def dot(drawing: Drawing) -> str:
     """The picture as a graph for Graphviz, in the DOT language."""
-    names = {box.key: f"b{number}" for number, box in enumerate(drawing.boxes)}
-    label = "\\n".join(_for_dot(note) for note in drawing.notes)
+    names = _names(drawing)
+    label = "\\n".join(note.translate(_DOT) for note in drawing.notes)
     lines = [
         "digraph weft {",
         f'  graph [rankdir=LR, fontname="Helvetica", fontsize=11, labelloc=b, label="{label}"];',
@@ -319,7 +289,7 @@ def dot(drawing: Drawing) -> str:
     for box in drawing.boxes:
         fill, frame = COLOURS[box.kind]
         # Lines end in \l: they begin at the left side of the box.
-        label = "".join(f"{_for_dot(line)}\\l" for line in (box.title, *box_lines(box.lines)))
+        label = "".join(f"{line.translate(_DOT)}\\l" for line in (box.title, *box_lines(box.lines)))
         shape = {STREAM: ", shape=cylinder", QUERIES: ", shape=oval"}.get(box.kind, "")
         lines.append(f'  {names[box.key]} [label="{label}", fillcolor="{fill}", color="{frame}"{shape}];')
     for arrow in drawing.arrows:
@@ -328,7 +298,3 @@ def dot(drawing: Drawing) -> str:
         ends, width = f"{names[arrow.start]} -> {names[arrow.end]}", f"{thickness(arrow.weight):.1f}"
         lines.append(f"  {ends} [penwidth={width}{label}{style}];")
     return "\n".join([*lines, "}"])
-
-
-def _for_dot(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
