@@ -33,7 +33,7 @@ from weft.sql.check import check
 from weft.sql.problems import did_you_mean
 
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
+    from weft.catalog import Catalog, Representative
     from weft.runtime.state.commits import Commit
 
 
@@ -78,6 +78,10 @@ def _text(value: object) -> str:
     return "" if value is None else str(value).removesuffix("+00:00")
 
 
+#: What `status` counts of the rows of a stream, and of what is left out of it.
+_ROWS, _LEFT_OUT = ("rows", "late", "bad"), ("shed", "missing_files", "bad_files")
+
+
 def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
     """Show how far the streams have come and how many answers there were, also while another process runs them."""
     with reporting_failures(as_json):
@@ -96,14 +100,10 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
         rows = [
             (
                 name,
-                f"{each['rows']:,}",
-                f"{each['late']:,}",
-                f"{each['bad']:,}",
+                *(f"{each[kind]:,}" for kind in _ROWS),
                 each["watermark"] or "none yet",
                 f"{100 * each['kept']:.3g} %",
-                f"{each['shed']:,}",
-                f"{each['missing_files']:,}",
-                f"{each['bad_files']:,}",
+                *(f"{each[kind]:,}" for kind in _LEFT_OUT),
             )
             for name, each in document["streams"].items()
         ]
@@ -127,73 +127,52 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
 
 def _document(project: Path) -> dict[str, Any]:
     from weft.runtime.stages.statistics import measured
-    from weft.runtime.state.commits import WHOLE
+    from weft.runtime.state.commits import WHOLE, Commit, errors_of
     from weft.runtime.state.status import status as read_status
 
     with open_project(project, write=False) as loom:
-        streams = {each.name: each for each in loom.catalog.streams()}
-        directory, project_id = loom.directory, loom.catalog.project
-        members = loom.catalog.members()
-        numbers = loom.catalog.query_numbers()
-        queries = {each.name: numbers[each.name] for each in loom.catalog.queries() if each.name not in members}
-        groups = _groups(loom.catalog)
-        statistics = measured(loom.catalog)
-    found = read_status(directory)
-    commit = found.commit
-    return {
-        "project": project_id,
-        "writer": found.writer,
-        "cycle": commit.cycle if commit else None,
-        "streams": {
-            name: {
-                "rows": state.rows,
-                "late": state.late,
-                "bad": state.bad,
-                "watermark": _watermark(state.largest, streams.get(name)),
-                "kept": state.kept / WHOLE,
-                "shed": state.shed,
-                "missing_files": state.missing_files,
-                "bad_files": state.bad_files,
-            }
-            for name, state in (commit.streams.items() if commit else ())
-        },
-        "queries": {name: _own(commit, "answered", name, number) for name, number in queries.items()},
-        "late": {name: _own(commit, "late", name, number) for name, number in queries.items()},
-        "groups": {
-            name: {
-                **each,
-                "answers": _sum(commit, "answered", each["evaluated_as"]) if commit else 0,
-                "late": _sum(commit, "late", each["evaluated_as"]) if commit else 0,
-            }
-            for name, each in groups.items()
-        },
-        "errors": {} if commit is None else _errors(commit),
-        "lost": {} if commit is None else _lost(commit),
-        "measured": statistics.document(),
-    }
-
-
-def _errors(commit: Commit) -> dict[str, dict[str, Any]]:
-    """The queries that are in error: why, since when, when they are tried again, and what is kept for them."""
-    from weft.runtime.state.commits import errors_of
-
-    return {
-        name: {
-            "sentence": each.sentence,
-            "since": _instant(each.since),
-            "tries": each.tries,
-            "next_try": _instant(each.next_try),
-            "waiting": _waiting(commit, name),
+        catalog, found = loom.catalog, read_status(loom.directory)
+        commit = found.commit or Commit(-1, -1)
+        streams = {each.name: each for each in catalog.streams()}
+        members, numbers = catalog.members(), catalog.query_numbers()
+        queries = {each.name: numbers[each.name] for each in catalog.queries() if each.name not in members}
+        return {
+            "project": catalog.project,
+            "writer": found.writer,
+            "cycle": commit.cycle if found.commit else None,
+            "streams": {
+                name: {
+                    **{kind: getattr(state, kind) for kind in _ROWS},
+                    "watermark": _watermark(state.largest, streams.get(name)),
+                    "kept": state.kept / WHOLE,
+                    **{kind: getattr(state, kind) for kind in _LEFT_OUT},
+                }
+                for name, state in commit.streams.items()
+            },
+            "queries": {name: _own(commit, "answered", name, number) for name, number in queries.items()},
+            "late": {name: _own(commit, "late", name, number) for name, number in queries.items()},
+            "groups": _groups(catalog, commit),
+            "errors": {
+                name: {
+                    "sentence": each.sentence,
+                    "since": _instant(each.since),
+                    "tries": each.tries,
+                    "next_try": _instant(each.next_try),
+                    "waiting": _waiting(commit, name),
+                }
+                for name, each in sorted(errors_of(commit).items())
+            },
+            "lost": _lost(commit),
+            "measured": measured(catalog).document(),
         }
-        for name, each in sorted(errors_of(commit).items())
-    }
 
 
 def _waiting(commit: Commit, name: str) -> str:
     waiting = commit.waiting.get(name)
     if waiting is not None and waiting.trouble is not None:
         return f"answers of {_cycles(len(waiting.answers))} wait for its sink"
-    return f"rows of {_cycles(sum(each.cycle > commit.of_query(name).cycle for each in commit.held))} are kept for it"
+    kept = sum(each.cycle > commit.of_query(name).cycle for each in commit.held)
+    return f"rows of {_cycles(kept)} are kept for it"
 
 
 def _cycles(count: int) -> str:
@@ -217,31 +196,32 @@ def _instant(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _groups(catalog: Catalog) -> dict[str, dict[str, Any]]:
+def _groups(catalog: Catalog, commit: Commit) -> dict[str, dict[str, Any]]:
     """The groups whose rows are published: their newest epochs, how many members take them, and what is evaluated."""
     members = Counter(each.document["spans"][-1]["stream"] for each in catalog.deliveries.itineraries())
-    newest = {each.stream: each.epoch for each in sorted(catalog.representatives(), key=lambda each: each.epoch)}
+    epochs: dict[str, list[Representative]] = {}
+    for each in sorted(catalog.representatives(), key=lambda each: each.stream):
+        epochs.setdefault(each.stream, []).append(each)
     return {
         stream: {
-            "epoch": epoch,
+            "epoch": max(each.epoch for each in listed),
             "members": members[stream],
-            "evaluated_as": [each.name for each in catalog.representatives() if each.stream == stream],
+            "evaluated_as": [each.name for each in listed],
+            "answers": sum(_counted(commit, "answered", each.name) for each in listed),
+            "late": sum(_counted(commit, "late", each.name) for each in listed),
         }
-        for stream, epoch in sorted(newest.items())
+        for stream, listed in epochs.items()
     }
 
 
-def _own(commit: Commit | None, counts: str, name: str, number: int) -> int:
+def _own(commit: Commit, counts: str, name: str, number: int) -> int:
     """What a commit counts of a query; one of that name that was dropped does not count."""
-    own = None if commit is None else commit.of_query(name)
-    state = None if own is None else own.queries.get(name)
-    if own is None or state is None or state.number != number:
-        return 0
-    return int(getattr(own, counts).get(name, 0))
+    state = commit.of_query(name).queries.get(name)
+    return _counted(commit, counts, name) if state is not None and state.number == number else 0
 
 
-def _sum(commit: Commit, counts: str, names: Sequence[str]) -> int:
-    return sum(getattr(commit.of_query(name), counts).get(name, 0) for name in names)
+def _counted(commit: Commit, counts: str, name: str) -> int:
+    return int(getattr(commit.of_query(name), counts).get(name, 0))
 
 
 def _last_cycle(cycles: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from weft.cli.output import (
     reporting_failures,
     stdout,
 )
-from weft.explain.query_text import clock_text
+from weft.explain.query_text import clock_text, count
 from weft.files.private_files import private_folder
 from weft.loom import Loom
 from weft.sql import durations
@@ -141,9 +141,8 @@ def _run(
             pass
         loom.stop()
     if not as_json:
-        gaps = f", {totals['shed']:,} rows left out" if totals["shed"] else ""
-        gaps += f", {totals['missing_files']:,} missing files" if totals["missing_files"] else ""
-        gaps += f", {totals['bad_files']:,} files set aside" if totals["bad_files"] else ""
+        counted = (("shed", "rows left out"), ("missing_files", "missing files"), ("bad_files", "files set aside"))
+        gaps = "".join(f", {totals[name]:,} {what}" for name, what in counted if totals[name])
         console.print(
             f"{totals['cycles']} cycles, {totals['rows']:,} rows, {totals['answers']:,} answers, "
             f"{totals['late']:,} late and {totals['bad']:,} bad rows{gaps}; "
@@ -164,8 +163,8 @@ def progress_line(cycle: Progress, loom: Loom) -> str:
     rate = cycle.rows / cycle.seconds if cycle.seconds else 0.0
     overrun = f"; {cycle.overrun:.1f} s longer than the time between cycles" if cycle.overrun else ""
     gaps = f", {cycle.shed:,} left out" if cycle.shed else ""
-    gaps += f", {cycle.missing_files:,} missing file{'s' * (cycle.missing_files != 1)}" if cycle.missing_files else ""
-    gaps += f", {cycle.bad_files:,} file{'s' * (cycle.bad_files != 1)} set aside" if cycle.bad_files else ""
+    gaps += f", {count(cycle.missing_files, 'missing file')}" if cycle.missing_files else ""
+    gaps += f", {count(cycle.bad_files, 'file')} set aside" if cycle.bad_files else ""
     return (
         f"cycle {cycle.cycle}: {cycle.rows:,} rows ({rate:,.0f}/s), {cycle.answers:,} answers, "
         f"{cycle.open_windows:,} open windows, {cycle.late:,} late{gaps}; watermark {marks or 'none yet'}{overrun}"

@@ -49,6 +49,13 @@ _UNITS = (
     ("MICROSECOND", 1),
 )
 _INFIX = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "div"})
+_FORMS = {
+    "not": "(NOT {0})",
+    "neg": "(-{0})",
+    "is_null": "({0} IS NULL)",
+    "in": "({0} IN ({rest}))",
+    "cast": "CAST({0} AS {type})",
+}
 
 
 def duration_text(ticks: int, clock: DataType) -> str:
@@ -113,16 +120,8 @@ def _call(call: Call) -> str:
     args = [expression_text(arg) for arg in call.args]
     if call.op in _INFIX:
         return "(" + f" {call.op.upper()} ".join(args) + ")"
-    if call.op == "not":
-        return f"(NOT {args[0]})"
-    if call.op == "neg":
-        return f"(-{args[0]})"
-    if call.op == "is_null":
-        return f"({args[0]} IS NULL)"
-    if call.op == "in":
-        return f"({args[0]} IN ({', '.join(args[1:])}))"
-    if call.op == "cast":
-        return f"CAST({args[0]} AS {call.type})"
+    if call.op in _FORMS:
+        return _FORMS[call.op].format(*args, rest=", ".join(args[1:]), type=call.type)
     if call.op == "case":
         branches = " ".join(f"WHEN {args[i]} THEN {args[i + 1]}" for i in range(0, len(args) - 1, 2))
         return f"CASE {branches} ELSE {args[-1]} END"
@@ -183,19 +182,19 @@ def _select_lines(select: Select) -> Iterator[str]:
 
 def _input_lines(input_: Input, clock: DataType) -> Iterator[str]:
     window = f" {window_text(input_.window, clock)}" if input_.window else ""
-    yield f"from {_source_name(input_.source)}{window} as {input_.alias}"
+    kind, name = _source(input_.source)
+    yield f"from {kind}{f' {name}' if name else ''}{window} as {input_.alias}"
     if isinstance(input_.source, (Select, SetOperation)):
         yield from _indented(relation_lines(input_.source))
 
 
-def _source_name(source: Source) -> str:
-    if isinstance(source, Stream):
-        return f"stream {source.name}"
-    if isinstance(source, Table):
-        return f"table {source.name}"
+def _source(source: Source) -> tuple[str, str | None]:
+    """What an input reads, and its name if it has one."""
     if isinstance(source, Answers):
-        return f"query {source.query}"
-    return "subquery"
+        return "query", source.query
+    if isinstance(source, (Stream, Table)):
+        return type(source).__name__.lower(), source.name
+    return "subquery", None
 
 
 def _retain(retain: Retain | None, clock: DataType) -> str:
@@ -275,15 +274,11 @@ def window_document(window: Window, clock: DataType) -> Document:
 
 
 def _input_document(input_: Input, clock: DataType) -> Document:
-    source = input_.source
-    document: Document = {"alias": input_.alias, "window": input_.window and window_document(input_.window, clock)}
-    if isinstance(source, Stream):
-        return {"kind": "stream", "name": source.name, **document}
-    if isinstance(source, Table):
-        return {"kind": "table", "name": source.name, **document}
-    if isinstance(source, Answers):
-        return {"kind": "query", "name": source.query, **document}
-    return {"kind": "subquery", **document, "relation": relation_document(source)}
+    kind, name = _source(input_.source)
+    own: Document = {"alias": input_.alias, "window": input_.window and window_document(input_.window, clock)}
+    if isinstance(input_.source, (Select, SetOperation)):
+        return {"kind": kind, **own, "relation": relation_document(input_.source)}
+    return {"kind": kind, "name": name, **own}
 
 
 def _retain_document(retain: Retain | None) -> Document | None:
