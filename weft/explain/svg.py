@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from weft.explain.pictures import COLOURS, QUERIES, STREAM, WIDTH, Arrow, Box, Drawing, box_lines, thickness
+from weft.explain.query_text import count
 
 _LINE, _PADDING, _MARGIN, _FOOT = 14.0, 8.0, 24.0, 22.0
 _BOX_WIDTH = WIDTH * 6.1 + 2 * _PADDING
@@ -51,7 +52,7 @@ def _arrow(arrow: Arrow, points: Sequence[tuple[float, float]]) -> str:
         middle = (x + to_x) / 2
         path.append(f"C{middle:.1f} {y:.1f} {middle:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
         x, y = to_x, to_y
-    what = f"{arrow.weight:,} {'query' if arrow.weight == 1 else 'queries'}"
+    what = count(arrow.weight, "query", "queries")
     dashes = "" if arrow.is_direct else ' stroke-dasharray="6 5"'
     return (
         f'<path d="{" ".join(path)}" fill="none" stroke="#94a3b8" stroke-opacity="0.75" '
@@ -70,7 +71,7 @@ def _box(box: Box, lines: Sequence[str], x: float, y: float, height: float) -> I
     first = y + _PADDING + 10
     yield (f'<text x="{x + _PADDING:.1f}" y="{first:.1f}" font-weight="bold" fill="{frame}">{escape(box.title)}</text>')
     if box.kind != QUERIES:
-        shared = f"{box.weight:,} {'query' if box.weight == 1 else 'queries'}"
+        shared = count(box.weight, "query", "queries")
         right = x + _BOX_WIDTH - _PADDING
         yield f'<text x="{right:.1f}" y="{first:.1f}" text-anchor="end" fill="{frame}">{shared}</text>'
     for number, line in enumerate(lines, start=1):
@@ -87,15 +88,15 @@ _BETWEEN, _BETWEEN_ARROWS, _BETWEEN_COLUMNS = 16.0, 7.0, 70.0
 _SWEEPS = 4
 
 
-@dataclass
+@dataclass(eq=False)
 class _Slot:
-    """A box, or the place of an arrow that passes a column."""
+    """A box, or the place of an arrow that passes a column, and what stands before and after it."""
 
     column: int
     height: float
     is_box: bool = True
-    before: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
+    before: list[_Slot] = field(default_factory=list)
+    after: list[_Slot] = field(default_factory=list)
     top: float = 0.0
 
     @property
@@ -116,25 +117,19 @@ class PictureLayout:
 def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> PictureLayout:
     columns = _columns(drawing)
     slots = {box.key: _Slot(columns[box.key], heights[box.key]) for box in drawing.boxes}
-    ways: list[list[str]] = []
-    for number, arrow in enumerate(drawing.arrows):
-        way = [arrow.start]
-        for column in range(columns[arrow.start] + 1, columns[arrow.end]):
-            key = f"arrow {number} in {column}"
-            slots[key] = _Slot(column, 0.0, is_box=False)
-            way.append(key)
-        way.append(arrow.end)
-        for left, right in pairwise(way):
-            slots[left].after.append(right)
-            slots[right].before.append(left)
-        ways.append(way)
-    _arrange(slots)
+    ways: list[list[_Slot]] = []
+    for arrow in drawing.arrows:
+        start, end = slots[arrow.start], slots[arrow.end]
+        ways.append([start, *(_Slot(column, 0.0, False) for column in range(start.column + 1, end.column)), end])
+        for left, right in pairwise(ways[-1]):
+            left.after.append(right)
+            right.before.append(left)
+    _arrange([*slots.values(), *(slot for way in ways for slot in way[1:-1])])
     step = box_width + _BETWEEN_COLUMNS
-    corners = {box.key: (slots[box.key].column * step, slots[box.key].top) for box in drawing.boxes}
-    paths = tuple(_path([slots[key] for key in way], step, box_width) for way in ways)
+    corners = {key: (slot.column * step, slot.top) for key, slot in slots.items()}
     width = max((x for x, _ in corners.values()), default=0.0) + box_width
     height = max((slot.top + slot.height for slot in slots.values()), default=0.0)
-    return PictureLayout(corners, paths, width, height)
+    return PictureLayout(corners, tuple(_path(way, step, box_width) for way in ways), width, height)
 
 
 def _columns(drawing: Drawing) -> dict[str, int]:
@@ -148,61 +143,51 @@ def _columns(drawing: Drawing) -> dict[str, int]:
 
 
 def _path(way: Sequence[_Slot], step: float, box_width: float) -> tuple[tuple[float, float], ...]:
-    points = [(way[0].column * step + box_width, way[0].middle)]
-    for slot in way[1:-1]:
-        points += [(slot.column * step, slot.middle), (slot.column * step + box_width, slot.middle)]
-    points.append((way[-1].column * step, way[-1].middle))
-    return tuple(points)
+    """The right side of the first slot, both sides of those that are passed, the left side of the last one."""
+    sides = [(slot.column * step + right, slot.middle) for slot in way for right in (0.0, box_width)]
+    return tuple(sides[1:-1])
 
 
-def _arrange(slots: dict[str, _Slot]) -> None:
+def _arrange(slots: Sequence[_Slot]) -> None:
     by_column: dict[int, list[_Slot]] = {}
-    for slot in slots.values():
+    for slot in slots:
         by_column.setdefault(slot.column, []).append(slot)
     for column in by_column.values():
-        _stack(column, {id(slot): 0.0 for slot in column})
+        _stack(column, dict.fromkeys(column, 0.0))
     order = sorted(by_column)
     for sweep in range(_SWEEPS):
         is_forward = sweep % 2 == 0
         for number in order if is_forward else reversed(order):
-            column = by_column[number]
             wanted = {}
-            for slot in column:
-                keys = (slot.before if is_forward else slot.after) or slot.after or slot.before
-                middles = [slots[key].middle for key in keys]
-                wanted[id(slot)] = sum(middles) / len(middles) if middles else slot.middle
-            _stack(column, wanted)
-    least = min((slot.top for slot in slots.values()), default=0.0)
-    for slot in slots.values():
+            for slot in by_column[number]:
+                near = (slot.before if is_forward else slot.after) or slot.after or slot.before
+                wanted[slot] = sum(each.middle for each in near) / len(near) if near else slot.middle
+            _stack(by_column[number], wanted)
+    least = min((slot.top for slot in slots), default=0.0)
+    for slot in slots:
         slot.top -= least
 
 
-def _stack(column: list[_Slot], wanted: Mapping[int, float]) -> None:
-    """Puts the slots of a column above each other, as near to where they want to be as room allows.
+def _stack(column: list[_Slot], wanted: Mapping[_Slot, float]) -> None:
+    """Put the slots of a column above each other, their middles as near to where they want to be as room allows.
 
     Slots that would overlap are moved together, as one, to the middle of what they want.
     """
-    column.sort(key=lambda slot: wanted[id(slot)])
-    #: Groups of slots that touch: the first and last of them, where the group wants its top, and its height.
-    groups: list[tuple[list[_Slot], list[float], float]] = []
-    for slot in column:
-        group = ([slot], [wanted[id(slot)] - slot.height / 2], slot.height)
-        while groups and _top(groups[-1]) + groups[-1][2] + _gap(groups[-1][0][-1], group[0][0]) > _top(group):
-            members, tops, height = groups.pop()
-            offset = height + _gap(members[-1], group[0][0])
-            group = (members + group[0], tops + [each - offset for each in group[1]], offset + group[2])
+    column.sort(key=wanted.__getitem__)
+    gaps = (_BETWEEN if one.is_box or other.is_box else _BETWEEN_ARROWS for one, other in pairwise(column))
+    #: How far below the first slot each one is if all of them touch.
+    depths = [0.0, *accumulate(slot.height + gap for slot, gap in zip(column, gaps, strict=False))]
+    #: Slots that touch, as the tops that each of them wants the first slot of the column to have.
+    groups: list[list[float]] = []
+    for slot, depth in zip(column, depths, strict=True):
+        group = [wanted[slot] - slot.height / 2 - depth]
+        while groups and _mean(groups[-1]) > _mean(group):
+            group = groups.pop() + group
         groups.append(group)
-    for members, tops, _ in groups:
-        top = sum(tops) / len(tops)
-        for place, slot in enumerate(members):
-            if place:
-                top += members[place - 1].height + _gap(members[place - 1], slot)
-            slot.top = top
+    tops = (_mean(group) for group in groups for _ in group)
+    for slot, depth, top in zip(column, depths, tops, strict=True):
+        slot.top = top + depth
 
 
-def _top(group: tuple[list[_Slot], list[float], float]) -> float:
-    return sum(group[1]) / len(group[1])
-
-
-def _gap(upper: _Slot, lower: _Slot) -> float:
-    return _BETWEEN if upper.is_box or lower.is_box else _BETWEEN_ARROWS
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)

@@ -76,20 +76,12 @@ class EventTime:
     def open_instances(self, relation: Relation) -> int:
         """How many instances of a relation's window have begun and not closed."""
         window, watermark = relation.window, self.watermark(relation)
-        newest = self._newest_under(relation)
+        newest = self._largest_under(relation, self.after)
         if window is None or window.range is None or watermark is None or newest is None:
             return 0
         started = (newest - window.origin) // window.slide
         closed = (watermark - window.origin - window.range) // window.slide
         return max(0, started - closed)
-
-    def _newest_under(self, source: Source) -> Clock:
-        """The largest clock that the streams under a relation have seen."""
-        if isinstance(source, Stream):
-            return self.after.get(source.name)
-        if isinstance(source, Answers):
-            return self._newest_under(self.queries[source.query].query.relation)
-        return _latest(*(self._newest_under(below) for below in flows(source)))
 
     def horizon(self, source: Source, start: QueryStart) -> Clock:
         """The clock after which a relation lacks none of its rows, although the query was not always there.
@@ -102,20 +94,25 @@ class EventTime:
             return None if largest is None else largest - source.backfill
         if isinstance(source, Answers):
             parent = self.queries[source.query]
-            return _latest(self.horizon(parent.query.relation, parent.start), self._largest_under(source, start))
+            return _latest(
+                self.horizon(parent.query.relation, parent.start), self._largest_under(source, start.largest)
+            )
         lacking = _latest(*(self.horizon(below, start) for below in flows(source)))
         if not looks_back(source):
-            lacking = _latest(lacking, self._largest_under(source, start))
+            lacking = _latest(lacking, self._largest_under(source, start.largest))
         if isinstance(source, Select) and is_windowed(source):
-            return None if lacking is None else lacking + _range(source)
+            assert source.window is not None
+            assert source.window.range is not None
+            return None if lacking is None else lacking + source.window.range
         return lacking
 
-    def _largest_under(self, source: Source, start: QueryStart) -> Clock:
+    def _largest_under(self, source: Source, largest: Mapping[str, Clock]) -> Clock:
+        """The largest clock of the streams under a relation."""
         if isinstance(source, Stream):
-            return start.largest.get(source.name)
+            return largest.get(source.name)
         if isinstance(source, Answers):
-            return self._largest_under(self.queries[source.query].query.relation, start)
-        return _latest(*(self._largest_under(below, start) for below in flows(source)))
+            return self._largest_under(self.queries[source.query].query.relation, largest)
+        return _latest(*(self._largest_under(below, largest) for below in flows(source)))
 
 
 def _latest(*clocks: Clock) -> Clock:
@@ -125,12 +122,6 @@ def _latest(*clocks: Clock) -> Clock:
 def is_windowed(select: Select) -> bool:
     """Whether a select answers window instances."""
     return select.window is not None and not select.window.is_unbounded
-
-
-def _range(select: Select) -> int:
-    assert select.window is not None
-    assert select.window.range is not None
-    return select.window.range
 
 
 def passes_rows(source: Source) -> bool:

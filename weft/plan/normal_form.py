@@ -163,8 +163,8 @@ def with_subqueries(select: Select, change: Callable[[Relation], Relation]) -> S
 
 
 def substituted(expression: Expression, meaning: Mapping[Expression, Expression]) -> Expression:
-    """An expression in which some of the leaves are replaced by other expressions."""
-    if isinstance(expression, Call):
+    """An expression in which some parts are replaced by other expressions."""
+    if isinstance(expression, Call) and expression not in meaning:
         return replace(expression, args=tuple(substituted(arg, meaning) for arg in expression.args))
     return meaning.get(expression, expression)
 
@@ -186,13 +186,8 @@ def _apart(select: Select) -> Select:
     columns: dict[Expression, Expression] = {
         each.expression: Column(_JOINED, each.name, each.expression.type) for each in outputs
     }
-
-    def over_join(expression: Expression) -> Expression:
-        if isinstance(expression, Call) and expression not in columns:
-            return replace(expression, args=tuple(over_join(arg) for arg in expression.args))
-        return columns.get(expression, expression)
-
-    return with_expressions(replace(select, inputs=(Input(join, _JOINED),), where=None), over_join)
+    over_join = replace(select, inputs=(Input(join, _JOINED),), where=None)
+    return with_expressions(over_join, partial(substituted, meaning=columns))
 
 
 def _values(expression: Expression) -> Iterator[Expression]:
