@@ -6,30 +6,37 @@ queries that were registered since are planned as the next cycle will plan them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from weft.algebra import DataType, Query, Relation, Select, SetOperation, Stream, Table
+from weft.algebra import DataType, Query, Relation, Select, SetOperation, Source, Stream, Table
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
+from weft.catalog import Catalog
 from weft.catalog.codec import dumps
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
-from weft.explain.join_orders import JoinOrders
 from weft.explain.plan_description import (
     JOIN,
     LOG,
     SELECTION,
     AnsweredBy,
     JoinFamily,
+    JoinOrder,
     NetworkQuery,
     NotShared,
+    OrderChange,
     SharedNetwork,
     SharedNode,
 )
 from weft.explain.project import Project, why_not_woven
-from weft.optimizer.network import Planner
+from weft.optimizer.network import MeasuredSizes, Planner, Redecided, SizeKey, SizeKind
 from weft.optimizer.network.nearest import Nearest, Neighbours
+from weft.predicates.operations import Renaming
 from weft.optimizer.network.nodes import Entry, equations
+from weft.optimizer.network.redeciding import best_order, costs, order_of, order_text
+from weft.optimizer.network.sizes import share_known
+from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.optimizer.share_set_columns import Chain, described, why_not
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
@@ -37,7 +44,7 @@ from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
-from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.stages.joins.stored_network import RecordedSizes, StoredNetwork, recorded_sizes
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.sets.set_rows import picks_columns
 from weft.runtime.stages.windows.woven_queries import NotWoven
@@ -50,6 +57,8 @@ _TITLES = {
     LogKind.ROWS: "rows of subquery",
 }
 
+_INPUT = re.compile(r"\bT(\d+)\b")
+
 #: The costs of queries alone are computed for this number of queries at most: each is planned once more for that.
 _MOST_ALONE = 200
 
@@ -61,13 +70,10 @@ def shared_network(
     networked: dict[str, list[Operator]] = {}
     beside: dict[str, str] = {}
     reasons: dict[str, str] = {}
-    sharing: list[Query] = []
     for query in queries:
-        apart = project.not_networked.get(query.name)
-        if query.name not in woven and (apart is not None or not query.sharing):
-            reasons[query.name] = apart or "it was created with SHARING OFF"
-        elif query.name not in woven:
-            sharing.append(query)
+        if query.name not in woven and (query.name in project.not_networked or not query.sharing):
+            reasons[query.name] = project.not_networked.get(query.name, "it was created with SHARING OFF")
+    sharing = [query for query in queries if query.name not in woven and query.name not in reasons]
     project = project.with_beginning(sharing)
     operators = {query.name: project.operators(query) for query in sharing}
     sets = _SetSharing(operators)
@@ -77,13 +83,12 @@ def shared_network(
         rest = "; ".join(dict.fromkeys(_in_words(name, each, sets) for each in others))
         if not found:
             reasons[name] = rest
-            continue
-        networked[name] = found
-        if rest:
-            beside[name] = rest
+        else:
+            networked[name] = found
+            beside |= {name: rest} if rest else {}
     if not networked:
         return SharedNetwork(not_networked=reasons)
-    return _NetworkInWords(networked, beside, project, chosen).network(reasons)
+    return _NetworkInWords(networked, beside, project).network(reasons, chosen)
 
 
 def _in_words(query: str, operator: Operator, sets: _SetSharing) -> str:
@@ -114,15 +119,10 @@ class _NetworkInWords:
     """The network while it is put into words."""
 
     def __init__(
-        self,
-        operators: Mapping[str, Sequence[Operator]],
-        beside: Mapping[str, str],
-        project: Project,
-        chosen: str | None,
+        self, operators: Mapping[str, Sequence[Operator]], beside: Mapping[str, str], project: Project
     ) -> None:
-        self._operators, self._beside, self._project, self._chosen = operators, beside, project, chosen
-        listed = [operator for each in operators.values() for operator in each]
-        self._selects = selects_of(listed)
+        self._operators, self._beside, self._project = operators, beside, project
+        self._selects = selects_of([operator for each in operators.values() for operator in each])
         kept = StoredNetwork(project.catalog)
         self._planned: Network = kept.planned(self._selects)
         self._planner: Planner = kept.planner
@@ -132,26 +132,30 @@ class _NetworkInWords:
         self._legs = {
             number: named_legs([self._logs[log] for log in node.legs]) for number, node in self._planned.nodes.items()
         }
-        self._chains = {name: self._chain(each) for name, each in operators.items()}
+        self._chains = {name: self._chain(name) for name in operators}
         self._users: dict[int, list[str]] = {number: [] for number in self._planned.nodes}
         for name, chain in self._chains.items():
             for number in chain:
                 self._users[number].append(name)
         self._alone: dict[tuple[int, ...], int] = {}
-        self._orders = JoinOrders(self._selects, project.catalog)
+        self._orders = _JoinOrders(self._selects, project.catalog)
 
-    def network(self, reasons: Mapping[str, str]) -> SharedNetwork:
+    def network(self, reasons: Mapping[str, str], chosen: str | None) -> SharedNetwork:
         nodes = {number: self._node(number) for number in self._planned.nodes}
         is_worked_out = len(self._operators) <= _MOST_ALONE
-        queries = {name: self._query(name, is_worked_out or name == self._chosen) for name in self._operators}
+        queries = {name: self._query(name, is_worked_out or name == chosen) for name in self._operators}
         return SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def _chain(self, operators: Sequence[Operator]) -> list[int]:
-        """The nodes that some relations need, parents first."""
+    def _answers(self, query: str) -> list[int]:
+        """The nodes in which the selects of a query find their rows."""
+        return [self._planned.results[operator.id.text].node for operator in self._operators[query]]
+
+    def _chain(self, query: str) -> list[int]:
+        """The nodes that a query needs, parents first."""
         needed: set[int] = set()
-        waiting = [self._planned.results[operator.id.text].node for operator in operators]
+        waiting = self._answers(query)
         while waiting:
             number = waiting.pop()
             if number not in needed:
@@ -239,12 +243,11 @@ class _NetworkInWords:
 
     def _cost_alone(self, name: str) -> int:
         """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
-        places = [operator.id.text for operator in self._operators[name]]
-        found = tuple(self._planned.results[place].node for place in places)
+        found = tuple(self._answers(name))
         if found not in self._alone:
             planner = Planner(self._planner.statistics)
-            for place in places:
-                planner.register(place, *self._selects[place])
+            for operator in self._operators[name]:
+                planner.register(operator.id.text, *self._selects[operator.id.text])
             self._alone[found] = sum(map(planner.rows_looked_at, planner.nodes.entries))
         return self._alone[found]
 
@@ -252,7 +255,7 @@ class _NetworkInWords:
 
     def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[NotShared]:
         """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
-        answers = {self._planned.results[operator.id.text].node for operator in self._operators[name]}
+        answers = set(self._answers(name))
         for number in own:
             entry = self._planner.nodes[number]
             grounds = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
@@ -310,13 +313,83 @@ def _logs(operators: Mapping[str, Sequence[Operator]]) -> dict[LogId, Leg]:
                 name = log.of
                 if log.kind is LogKind.ROWS:
                     name = logs[log].name if log in logs else f"{query}_{sum(n.kind is LogKind.ROWS for n in logs)}"
-                clock: DataType = BIGINT if isinstance(source, Table) else clock_type(source)
-                logs.setdefault(log, Leg(name, clock))
+                logs.setdefault(log, Leg(name, _clock(source)))
     return logs
+
+
+def _clock(source: Source) -> DataType:
+    return BIGINT if isinstance(source, Table) else clock_type(source)
 
 
 def _title(log: LogId, logs: Mapping[LogId, Leg]) -> str:
     return f"{_TITLES[log.kind]} {logs[log].name}"
+
+
+# -- orders of joins ---------------------------------------------------------------------------------------------------
+
+
+class _JoinOrders:
+    """The orders of some selects: in a project that has run, with what was seen of them."""
+
+    def __init__(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]], catalog: Catalog | None) -> None:
+        self._evidence = RecordedSizes({}, {}, ()) if catalog is None else recorded_sizes(catalog)
+        observed = MeasuredSizes()
+        observed.restore(self._evidence.known)
+        kept = StoredNetwork(catalog, statistics=observed)
+        kept.planned(selects)
+        kept.planner.estimates.reset()
+        self._planner = kept.planner
+
+    def of(self, operator: Operator) -> Iterator[JoinOrder]:
+        """The order of a select, if there is something to tell."""
+        place, history = operator.id.text, self._evidence.of_select(operator.id.text)
+        if len(operator.inputs) < 2 or (len(operator.inputs) < 3 and not history):
+            return
+        assert isinstance(operator.relation, Select)
+        what = self._planner.needs_of(operator.relation, operator.inputs)
+        names = [item.alias for item in operator.relation.inputs]
+        called = _called(operator, what, self._planner.renaming)
+        changes = tuple(_change(each, names, called) for each in history)
+        order = _named(order_text(order_of(self._planner.nodes, place)), names)
+        if not self._evidence.known:
+            yield JoinOrder(order, history=changes)
+            return
+        found = costs(self._planner, (place,), {place: what})
+        best = _named(order_text(best_order(self._planner, place, what)), names)
+        seen = {text: self._evidence.known[known] for known, text in called.items() if known in self._evidence.known}
+        yield JoinOrder(order, found.now, best, found.best, seen, changes)
+
+
+def _called(operator: Operator, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
+    """What the numbers are called that the costs of a select depend on: rows of its inputs, and its conditions."""
+    assert isinstance(operator.relation, Select)
+    legs = [Leg(each.alias, _clock(each.source)) for each in operator.relation.inputs]
+    called: dict[SizeKey, str] = {}
+    for log, leg in zip(what.logs, legs, strict=True):
+        # A stream that is joined with itself has one number, whatever it is called.
+        called.setdefault(SizeKey(SizeKind.ROWS, (log,)), f"rows of {leg.name}")
+    for condition in what.predicates.disjunctions:
+        read = legs_read(condition)
+        if len(read) > 1 and not any(literal.operator == "=" for literal in condition.literals):
+            continue
+        whose = f"pairs of {' and '.join(legs[leg].name for leg in read)}" if len(read) > 1 else "rows"
+        known = share_known(condition, what.logs, read, renaming)
+        called[known] = f"{whose} with {disjunction_text(condition, legs)}"
+    return called
+
+
+def _change(decided: Redecided, names: Sequence[str], called: Mapping[SizeKey, str]) -> OrderChange:
+    seen = {called[known]: value for known, value in decided.observed if known in called}
+    before, after = (_named(each, names) for each in (decided.before, decided.after))
+    return OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)
+
+
+def _named(order: str, names: Sequence[str]) -> str:
+    """An order with the names that a select gives its inputs: T1, T2 and so on in the order of FROM."""
+    return _INPUT.sub(lambda found: names[int(found.group(1)) - 1], order)
+
+
+# -- set operators -----------------------------------------------------------------------------------------------------
 
 
 class _SetSharing:
