@@ -42,10 +42,9 @@ def named_legs(logs: Sequence[Leg]) -> tuple[Leg, ...]:
     legs = []
     for each in logs:
         seen[each.name] += 1
-        numbered = f"{each.name}{seen[each.name]}"
-        if numbered in count:
-            numbered = f"{each.name}#{seen[each.name]}"
-        legs.append(replace(each, name=numbered if count[each.name] > 1 else each.name))
+        between = "#" if f"{each.name}{seen[each.name]}" in count else ""
+        numbered = replace(each, name=f"{each.name}{between}{seen[each.name]}")
+        legs.append(numbered if count[each.name] > 1 else each)
     return tuple(legs)
 
 
@@ -125,9 +124,7 @@ def _unit(term: Expression, legs: Sequence[Leg]) -> int | None:
     instant = _instant(term)
     if instant is not None:
         return _unit(instant[0], legs)
-    if isinstance(term, Call) and term.op == "unix_micros":
-        return 1
-    return None
+    return 1 if isinstance(term, Call) and term.op == "unix_micros" else None
 
 
 def _value(subject: Subject, bound: object, legs: Sequence[Leg]) -> str:
@@ -155,8 +152,7 @@ def _atom(atom: Atom, legs: Sequence[Leg]) -> str:
         return _expression(atom.expression, legs)
     clock, slide = instant
     every = duration_text(slide, TIMESTAMP if _unit(clock, legs) == 1 else BIGINT)
-    shown = clock.args[0] if isinstance(clock, Call) and clock.op == "unix_micros" else clock
-    return f"instant({_expression(shown, legs)}, every {every})"
+    return f"instant({_expression(_plain_clock(clock), legs)}, every {every})"
 
 
 def _expression(expression: Expression, legs: Sequence[Leg]) -> str:
@@ -181,11 +177,10 @@ def _instant(term: Expression) -> tuple[Expression, int] | None:
         return None
     for clock, rest in (term.args, term.args[::-1]):
         slide = rest.args[1] if isinstance(rest, Call) and rest.op == "%" else None
-        if isinstance(slide, Literal) and _is_clock(clock) and isinstance(slide.value, int):
+        if isinstance(slide, Literal) and isinstance(slide.value, int) and isinstance(_plain_clock(clock), Column):
             return clock, slide.value
     return None
 
 
-def _is_clock(term: Expression) -> bool:
-    inner = term.args[0] if isinstance(term, Call) and term.op == "unix_micros" else term
-    return isinstance(inner, Column)
+def _plain_clock(term: Expression) -> Expression:
+    return term.args[0] if isinstance(term, Call) and term.op == "unix_micros" else term

@@ -99,18 +99,16 @@ def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measurements
 
 
 def _pace_text(planned: PlannedFor, clock: DataType) -> str:
-    keys = [f"{number:,} {'key' if number == 1 else 'keys'} by {name}" for name, number in planned.keys.items()]
+    keys = [f"{count(number, 'key')} by {name}" for name, number in planned.keys.items()]
     if planned.rows_per_tick is None or planned.ticks_per_cycle is None:
         return some(keys)
-    length = f"{number_text(planned.ticks_per_cycle / (_SECOND if clock == TIMESTAMP else 1))}"
-    unit = "seconds" if clock == TIMESTAMP else "ticks"
-    return some([_per(planned.rows_per_tick, "rows", clock), f"cycles of {length} {unit}", *keys])
+    length, unit = (_SECOND, "seconds") if clock == TIMESTAMP else (1, "ticks")
+    cycles = f"cycles of {number_text(planned.ticks_per_cycle / length)} {unit}"
+    return some([_per(planned.rows_per_tick, "rows", clock), cycles, *keys])
 
 
 def _rate_text(stream: SharedStream) -> str:
-    if stream.rate is None:
-        return "not run yet"
-    return f"{_per(stream.rate, 'rows', stream.clock)} of its clock"
+    return "not run yet" if stream.rate is None else f"{_per(stream.rate, 'rows', stream.clock)} of its clock"
 
 
 def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
@@ -142,10 +140,14 @@ def _cohort_text(cohort: Cohort | RunningCohort) -> str:
 def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
     clock = stream.clock
     yield f"tree {tree.number}: {_windows(tree)}; {_per(tree.edge_rate, 'slices', clock)}"
-    yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
+    yield from _kernel_lines(tree)
     yield from (f"  {name} {_costs(sharing.woven[name], stream)}" for name in tree.queries)
     if tree.apart is not None:
         yield f"  {_apart_text(tree.apart, clock)}"
+
+
+def _kernel_lines(tree: SharedTree) -> Iterator[str]:
+    return (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
 
 
 def _windows(tree: SharedTree) -> str:
@@ -154,23 +156,21 @@ def _windows(tree: SharedTree) -> str:
 
 def _costs(woven: WovenQuery, stream: SharedStream) -> str:
     """What a query costs, shared and alone; reading rows is listed apart as long as their rate is unknown."""
-    cost, alone = (number_text(_scaled(each or Fraction(0), stream.clock)) for each in (woven.cost, woven.alone))
-    unit = _unit("nanoseconds", stream.clock)
+    cost, alone = _per(woven.cost, "nanoseconds", stream.clock), number_text(_scaled(woven.alone or 0, stream.clock))
     part = Fraction(1, stream.number_of_queries)
     if stream.rate is not None:
         rows = number_text(_scaled(stream.rate * ROW * part, stream.clock))
-        return f"costs {cost} {unit}, {rows} of them for reading rows, instead of {alone} alone"
+        return f"costs {cost}, {rows} of them for reading rows, instead of {alone} alone"
     reading = f"{part} of reading the rows" if part < 1 else "reading the rows"
-    return f"costs {cost} {unit} and {reading}; alone {alone} and reading the rows"
+    return f"costs {cost} and {reading}; alone {alone} and reading the rows"
 
 
 def _apart_text(apart: Apart, clock: DataType) -> str:
     if apart.saved is None or apart.added is None:
         return f"apart from tree {apart.tree}: {apart.reason}"
-    saved, added = number_text(_scaled(apart.saved, clock)), number_text(_scaled(apart.added, clock))
-    unit = _unit("nanoseconds", clock)
+    saved, added = _per(apart.saved, "nanoseconds", clock), number_text(_scaled(apart.added, clock))
     why = f"; {apart.reason}" if apart.added < apart.saved else ""
-    return f"apart from tree {apart.tree}: one tree would save {saved} {unit} in reading and cost {added} more{why}"
+    return f"apart from tree {apart.tree}: one tree would save {saved} in reading and cost {added} more{why}"
 
 
 def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements
     yield f"  shares the tree with {_other_queries(len(woven.companions))}{_listed(woven.companions)}"
     yield f"  shares the cohort with {_other_queries(in_cohort)}"
     yield _reduction_shared(stream)
-    yield from (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
+    yield from _kernel_lines(tree)
     yield f"  {_costs(woven, stream)}"
     weaving = [each.stages["weave"] for each in measured.cycles[-_CYCLES:] if "weave" in each.stages]
     if weaving:
@@ -233,7 +233,7 @@ def _network_lines(network: SharedNetwork) -> Iterator[str]:
     for query in list(network.queries.values())[:_QUERIES]:
         rest = "" if query.beside is None else f"; the rest of it: {query.beside}"
         yield f"  {query.name} {_answered(query)}; {_rows_looked_at(query)}{rest}"
-        yield from (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
+        yield from _own_lines(query)
         yield from (f"    {_order_text(order)}" for order in query.orders)
     yield from _left_out(len(network.queries) - _QUERIES, "query", "queries")
 
@@ -256,7 +256,7 @@ def _network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterato
     yield f"  shares nodes above logs with {_other_queries(len(companions))}{_listed(with_nodes)}"
     own = [number for number in query.own if network.nodes[number].parents]
     yield f"  has to itself {count(len(own), 'node')} above logs{_listed(list(map(str, own)))}"
-    yield from (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
+    yield from _own_lines(query)
     yield f"  {_rows_looked_at(query)}"
 
 
@@ -318,9 +318,11 @@ def _order_text(order: JoinOrder) -> str:
 
 
 def _seen_text(seen: Mapping[str, float]) -> str:
-    return "; ".join(
-        f"{what}: {value:,.0f}" if value > 1 else f"{what}: {100 * value:.3g} %" for what, value in seen.items()
-    )
+    return "; ".join(f"{what}: {f'{n:,.0f}' if n > 1 else f'{100 * n:.3g} %'}" for what, n in seen.items())
+
+
+def _own_lines(query: NetworkQuery) -> Iterator[str]:
+    return (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
 
 
 def _answered(query: NetworkQuery) -> str:
@@ -383,17 +385,13 @@ def _cycle_lines(cycles: Sequence[CycleMeasured]) -> Iterator[str]:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def _scaled(per_tick: Fraction, clock: DataType) -> Fraction:
-    return per_tick * _SECOND if clock == TIMESTAMP else per_tick
+def _scaled(per_tick: Fraction | int, clock: DataType) -> Fraction:
+    return Fraction(per_tick * _SECOND if clock == TIMESTAMP else per_tick)
 
 
 def _per(per_tick: Fraction, what: str, clock: DataType) -> str:
     """A rate in a unit for people: per second, or per row of an ordinal clock."""
-    return f"{number_text(_scaled(per_tick, clock))} {_unit(what, clock)}"
-
-
-def _unit(what: str, clock: DataType) -> str:
-    return f"{what} per {'second' if clock == TIMESTAMP else 'tick'}"
+    return f"{number_text(_scaled(per_tick, clock))} {what} per {'second' if clock == TIMESTAMP else 'tick'}"
 
 
 def _other_queries(number: int) -> str:
