@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from weft.cli.output import CommandFailure, JsonOption, print_json, print_table, print_text, reporting_failures
+from weft.cli.output import (
+    CommandFailure,
+    ConfOption,
+    JsonOption,
+    MasterOption,
+    print_either,
+    print_json,
+    print_table,
+    print_text,
+    reporting_failures,
+)
 from weft.cli.run import spark_settings
 
 AddressOption = Annotated[
@@ -66,16 +77,11 @@ def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: 
         for each in found["sites"]
     ]
     print_table(("site", "state", "queries", "load", "answered up to"), sites)
-    streams = [
-        (
-            each["name"],
-            each["owner"],
-            str(each["batches"]),
-            "-" if each["clock"] is None else str(each["clock"]),
-            "-" if each["rate"] is None else f"{each['rate']:,.0f}",
-        )
-        for each in found["streams"]
-    ]
+    streams = []
+    for each in found["streams"]:
+        clock = "-" if each["clock"] is None else str(each["clock"])
+        rate = "-" if each["rate"] is None else f"{each['rate']:,.0f}"
+        streams.append((each["name"], each["owner"], str(each["batches"]), clock, rate))
     print_table(("stream", "owner", "batches", "clock", "bytes/s"), streams)
     queries = [(each["name"], each["home"], each["provider"], str(each["since"])) for each in found["queries"]]
     print_table(("query", "home", "runs at", "since"), queries)
@@ -142,10 +148,12 @@ def picture(
 
 
 def _print_said(said: list[str], as_json: bool) -> None:
-    if as_json:
-        print_json({"ok": True, "said": said})
-    else:
-        print_text("\n".join(said))
+    print_either(as_json, {"ok": True, "said": said}, *said)
+
+
+def _stop_by_signals(stop: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop())
 
 
 def provider(
@@ -155,8 +163,8 @@ def provider(
     source_only: Annotated[
         bool, typer.Option("--source-only", help="Run no queries: only send the streams of this site.")
     ] = False,
-    master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(metavar="spark.x=y", help="A setting of Spark; repeatable.")] = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
     heartbeat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 10.0,
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
@@ -175,8 +183,7 @@ def provider(
             make_engine = spark_engines(master, settings)
         connect = partial(NatsTransport, server, name)
         process = SiteProcess(site, directory, connect, make_engine, print_text, heartbeat)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: process.stop())
+        _stop_by_signals(process.stop)
         print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")
         process.run()
 
@@ -210,7 +217,6 @@ def coordinator(
             say=print_text,
         )
         stopped = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stopped.set())
+        _stop_by_signals(stopped.set)
         print_text(f"coordinating {name}; Ctrl-C stops it")
         run_role(lambda: coordination, stopped, print_text)

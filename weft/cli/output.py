@@ -31,6 +31,10 @@ IN_ERROR = 3
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="DIR", help="The project's directory.")]
+MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master; local[*] unless given.")]
+ConfOption = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="spark.x=y", help="A setting of Spark; repeatable.")
+]
 ScriptArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A file of SQL statements; - reads from stdin.")]
 
 
@@ -77,24 +81,22 @@ def read_script(path: Path) -> str:
 
 
 def open_project(directory: Path, *, write: bool) -> Loom:
-    """The project in a directory, which may be that of a provider. Raises CommandFailure if there is none."""
+    """The project in a directory, which may be that of a federation's provider. Raises CommandFailure if there is none.
+
+    A site that runs no queries has none.
+    """
     if (directory / SITE_FILE).exists():
-        directory = project_of_site(directory)
+        from weft.federation.live.site_directory import engine_project
+
+        found = engine_project(directory)
+        if found is None:
+            raise CommandFailure(
+                f"{directory} is the directory of a site that runs no queries; see what the federation does with: "
+                f"weft federation status --project {directory}"
+            )
+        directory = found
     require_project(directory)
     return Loom.open(directory, write=write)
-
-
-def project_of_site(directory: Path) -> Path:
-    """Where the engine of a federation's provider has its project. Raises CommandFailure if the site has none."""
-    from weft.federation.live.site_directory import engine_project
-
-    found = engine_project(directory)
-    if found is None:
-        raise CommandFailure(
-            f"{directory} is the directory of a site that runs no queries; see what the federation does with: "
-            f"weft federation status --project {directory}"
-        )
-    return found
 
 
 def require_project(directory: Path) -> None:
@@ -121,6 +123,14 @@ def print_text(text: str) -> None:
     stdout().print(Text(text), soft_wrap=True)
 
 
+def print_either(as_json: bool, document: Any, *lines: str) -> None:
+    """Print a document for machines, or lines for people."""
+    if as_json:
+        print_json(document)
+    else:
+        print_text("\n".join(lines))
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table without lines around it, as wide as it needs to be."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -139,11 +149,11 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
             print_table(outcome.columns, outcome.rows)
 
 
-def print_report(report: Findings, script: str, file: str) -> None:
+def print_report(report: Findings, script: str, file: Path) -> None:
     """Every problem and note with its line and caret, and a line that counts."""
     console = stdout()
     for problem in (*report.problems, *report.notes):
-        text = Text(problem.render(script, file))
+        text = Text(problem.render(script, str(file)))
         text.highlight_regex(r"\Aerror\[W\d+\]", "bold red")
         text.highlight_regex(r"\Anote\[W\d+\]", "bold yellow")
         text.highlight_regex(r"(?m)^ *\d* \||^ *-->", "blue")
@@ -161,7 +171,7 @@ def show_report(report: Findings, script: str, file: Path, as_json: bool) -> Non
     if as_json:
         print_json(report_document(report, script, file))
     else:
-        print_report(report, script, str(file))
+        print_report(report, script, file)
     if not report.ok:
         raise typer.Exit(PROBLEMS)
 
@@ -173,20 +183,23 @@ def report_document(report: Findings, script: str, file: Path) -> dict[str, Any]
         "file": str(file),
         "good": report.good_count,
         "skipped": report.skipped,
-        "problems": [problem_document(problem, script) for problem in report.problems],
-        "notes": [problem_document(note, script) for note in report.notes],
+        "problems": problem_documents(report.problems, script),
+        "notes": problem_documents(report.notes, script),
     }
 
 
-def problem_document(problem: Problem, script: str) -> dict[str, Any]:
-    """A problem for machines: lines and columns count from 1, `start` and `end` are offsets into the file."""
-    line, column = problem.line_and_column(script)
-    return {
-        "code": problem.code.value,
-        "message": problem.message,
-        "hint": problem.hint,
-        "line": line,
-        "column": column,
-        "start": problem.span.start,
-        "end": problem.span.end,
-    }
+def problem_documents(problems: Sequence[Problem], script: str) -> list[dict[str, Any]]:
+    """Problems for machines: lines and columns count from 1, `start` and `end` are offsets into the file."""
+    placed = ((each, *each.line_and_column(script)) for each in problems)
+    return [
+        {
+            "code": each.code.value,
+            "message": each.message,
+            "hint": each.hint,
+            "line": line,
+            "column": column,
+            "start": each.span.start,
+            "end": each.span.end,
+        }
+        for each, line, column in placed
+    ]

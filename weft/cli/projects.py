@@ -18,6 +18,7 @@ from weft.cli.output import (
     ProjectOption,
     ScriptArgument,
     open_project,
+    print_either,
     print_json,
     print_outcomes,
     print_report,
@@ -29,7 +30,7 @@ from weft.cli.output import (
     require_project,
     show_report,
 )
-from weft.explain.query_text import query_document
+from weft.explain.query_text import count, query_document
 from weft.loom import Loom, Registration, change
 from weft.loom.inspection import window_of
 from weft.sql.check import check as check_script
@@ -88,14 +89,9 @@ def init(
             created.append(str(script))
     option = "" if directory == Path() else f" --project {directory}"
     following = [f"weft check {script}", f"weft register {script}{option}", f"weft explain{option}"]
-    if as_json:
-        print_json({"ok": True, "project": str(directory), "created": created, "next": following})
-        return
-    for path in created:
-        print_text(f"created {path}")
-    if not created:
-        print_text(f"{directory} is a project already")
-    print_text("\nnext, edit " + str(script) + " and run:\n  " + "\n  ".join(following))
+    lines = [f"created {path}" for path in created] or [f"{directory} is a project already"]
+    lines += ["", f"next, edit {script} and run:", *(f"  {command}" for command in following)]
+    print_either(as_json, {"ok": True, "project": str(directory), "created": created, "next": following}, *lines)
 
 
 def _recover(directory: Path, as_json: bool) -> None:
@@ -105,12 +101,10 @@ def _recover(directory: Path, as_json: bool) -> None:
         replaced = Catalog.recover(directory)
         with Catalog.open(directory) as catalog:
             queries = len(catalog.queries())
-    if as_json:
-        print_json({"ok": True, "project": str(directory), "queries": queries, "replaced": replaced and str(replaced)})
-        return
-    print_text(f"{directory / CATALOG_FILE} is back, with {queries:,} quer{'y' if queries == 1 else 'ies'}")
-    if replaced is not None:
-        print_text(f"the file that was there is now {replaced}")
+    document = {"ok": True, "project": str(directory), "queries": queries, "replaced": replaced and str(replaced)}
+    back = f"{directory / CATALOG_FILE} is back, with {count(queries, 'query', 'queries')}"
+    moved = [] if replaced is None else [f"the file that was there is now {replaced}"]
+    print_either(as_json, document, back, *moved)
 
 
 def check(
@@ -132,12 +126,15 @@ def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: Jso
     """Run the statements of a file: all of them, or none if one has a problem. The project may be running."""
     with reporting_failures(as_json):
         script = read_script(file)
-        if (project / SITE_FILE).exists():
-            _show(registered_in_federation(script, project), script, file, as_json)
-            return
-        require_project(project)
-        report = change(project, script)
+        report = _registered(script, project)
     _show(report, script, file, as_json)
+
+
+def _registered(script: str, project: Path) -> Registration:
+    if (project / SITE_FILE).exists():
+        return registered_in_federation(script, project)
+    require_project(project)
+    return change(project, script)
 
 
 def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
@@ -147,7 +144,7 @@ def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
     elif report.ok:
         print_outcomes(report.outcomes)
     else:
-        print_report(report, script, str(file))
+        print_report(report, script, file)
         print_text("nothing was registered")
     if not report.ok:
         raise typer.Exit(PROBLEMS)
@@ -175,13 +172,9 @@ def drop(
 ) -> None:
     """Drop a query, stream, table or view. The project may be running."""
     with reporting_failures(as_json):
+        kind = (_kind_in_federation if (project / SITE_FILE).exists() else _kind)(project, name)
         quoted = "`" + name.replace("`", "``") + "`"
-        if (project / SITE_FILE).exists():
-            done = registered_in_federation(f"DROP {_kind_in_federation(project, name)} {quoted}", project)
-        else:
-            with open_project(project, write=False) as loom:
-                kind = _kind(loom.catalog, name)
-            done = change(project, f"DROP {kind} {quoted}")
+        done = _registered(f"DROP {kind} {quoted}", project)
         if not done.ok:
             problem = done.problems[0]
             raise CommandFailure(f"{problem.message}; {problem.hint}")
@@ -201,11 +194,12 @@ def _kind_in_federation(site: Path, name: str) -> str:
     return "VIEW"
 
 
-def _kind(catalog: Catalog, name: str) -> str:
-    kind = kind_of(name, catalog)
+def _kind(project: Path, name: str) -> str:
+    with open_project(project, write=False) as loom:
+        kind, known = kind_of(name, loom.catalog), loom.catalog.known_names()
     if kind is not None:
         return "CONTINUOUS QUERY" if kind == "query" else kind.upper()
-    hint = did_you_mean(name, catalog.known_names(), "weft queries lists the queries")
+    hint = did_you_mean(name, known, "weft queries lists the queries")
     raise CommandFailure(f"nothing is called '{name}'; {hint}")
 
 

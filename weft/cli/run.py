@@ -23,12 +23,14 @@ from weft.cli.output import (
     PROBLEMS,
     SITE_FILE,
     CommandFailure,
+    ConfOption,
     JsonOption,
+    MasterOption,
     ProjectOption,
+    print_either,
     print_json,
     print_report,
-    print_text,
-    problem_document,
+    problem_documents,
     read_script,
     reporting_failures,
     stdout,
@@ -47,11 +49,11 @@ def run(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="SQL statements to register first.")] = None,
     project: ProjectOption = Path(),
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all that is there is processed.")] = False,
-    master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
+    master: MasterOption = None,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="Begin a cycle every so often, as in '10 seconds'.")
     ] = None,
-    conf: Annotated[list[str] | None, typer.Option(metavar="spark.x=y", help="A setting of Spark; repeatable.")] = None,
+    conf: ConfOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the project's queries. Ctrl-C stops after the cycle that is running."""
@@ -92,9 +94,9 @@ def _register(loom: Loom, file: Path, as_json: bool) -> None:
     report = loom.register(script)
     if not report.ok:
         if as_json:
-            print_json({"ok": False, "problems": [problem_document(each, script) for each in report.problems]})
+            print_json({"ok": False, "problems": problem_documents(report.problems, script)})
         else:
-            print_report(report, script, str(file))
+            print_report(report, script, file)
         raise typer.Exit(PROBLEMS)
 
 
@@ -223,10 +225,9 @@ def warm_up(as_json: JsonOption = False) -> None:
     path = archive()
     with reporting_failures(as_json):
         make_archive(path, _run_some_queries)
-    if as_json:
-        print_json({"ok": True, "archive": str(path), "bytes": path.stat().st_size})
-    else:
-        print_text(f"kernels are compiled, Spark's classes are archived ({path.stat().st_size / 1e6:.0f} MB)")
+    size = path.stat().st_size
+    said = f"kernels are compiled, Spark's classes are archived ({size / 1e6:.0f} MB)"
+    print_either(as_json, {"ok": True, "archive": str(path), "bytes": size}, said)
 
 
 def _run_some_queries(settings: dict[str, str]) -> None:
@@ -256,7 +257,7 @@ def _run_some_queries(settings: dict[str, str]) -> None:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where its data and state go.")] = Path("build/demo"),
     queries: Annotated[int | None, typer.Option(help="How many queries; all 300 unless given.")] = None,
-    master: Annotated[str | None, typer.Option(help="Spark master; local[*] unless given.")] = None,
+    master: MasterOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""

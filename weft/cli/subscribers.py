@@ -17,6 +17,7 @@ from weft.cli.output import (
     CommandFailure,
     JsonOption,
     ProjectOption,
+    print_either,
     print_json,
     print_table,
     print_text,
@@ -187,12 +188,12 @@ def token(
             _list(access.Access.read(directory / access.ACCESS), as_json)
         elif revoke:
             access.revoke(directory, name)
-            print_json({"revoked": name}) if as_json else print_text(f"the token of {name} is worthless now")
+            print_either(as_json, {"revoked": name}, f"the token of {name} is worthless now")
         elif not allow:
             raise CommandFailure("say what the token allows: --allow QUERY, or --allow '*' for all")
         else:
             made = access.grant(directory, name, allow)
-            print_json({"name": name, "token": made}) if as_json else print_text(made)
+            print_either(as_json, {"name": name, "token": made}, made)
 
 
 def _list(found: Access, as_json: bool) -> None:

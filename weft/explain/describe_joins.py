@@ -32,7 +32,6 @@ from weft.explain.plan_description import (
 from weft.explain.project import Project, why_not_woven
 from weft.optimizer.network import MeasuredSizes, Planner, Redecided, SizeKey, SizeKind
 from weft.optimizer.network.nearest import Nearest, Neighbours
-from weft.predicates.operations import Renaming
 from weft.optimizer.network.nodes import Entry, equations
 from weft.optimizer.network.redeciding import best_order, costs, order_of, order_text
 from weft.optimizer.network.sizes import share_known
@@ -42,6 +41,7 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
 from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
+from weft.predicates.operations import Renaming
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
 from weft.runtime.stages.joins.stored_network import RecordedSizes, StoredNetwork, recorded_sizes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from weft.explain.pictures import COLOURS, QUERIES, STREAM, WIDTH, Arrow, Box, Drawing, box_lines, thickness
 from weft.explain.query_text import count
@@ -174,20 +174,25 @@ def _stack(column: list[_Slot], wanted: Mapping[_Slot, float]) -> None:
     Slots that would overlap are moved together, as one, to the middle of what they want.
     """
     column.sort(key=wanted.__getitem__)
-    gaps = (_BETWEEN if one.is_box or other.is_box else _BETWEEN_ARROWS for one, other in pairwise(column))
-    #: How far below the first slot each one is if all of them touch.
-    depths = [0.0, *accumulate(slot.height + gap for slot, gap in zip(column, gaps, strict=False))]
-    #: Slots that touch, as the tops that each of them wants the first slot of the column to have.
-    groups: list[list[float]] = []
-    for slot, depth in zip(column, depths, strict=True):
-        group = [wanted[slot] - slot.height / 2 - depth]
-        while groups and _mean(groups[-1]) > _mean(group):
-            group = groups.pop() + group
+    #: Groups of slots that touch: these slots, where each of them wants the group's top, and the group's height.
+    groups: list[tuple[list[_Slot], list[float], float]] = []
+    for slot in column:
+        group = ([slot], [wanted[slot] - slot.height / 2], slot.height)
+        while groups and _top(groups[-1]) + groups[-1][2] + _gap(groups[-1][0][-1], group[0][0]) > _top(group):
+            members, tops, height = groups.pop()
+            offset = height + _gap(members[-1], group[0][0])
+            group = (members + group[0], tops + [each - offset for each in group[1]], offset + group[2])
         groups.append(group)
-    tops = (_mean(group) for group in groups for _ in group)
-    for slot, depth, top in zip(column, depths, tops, strict=True):
-        slot.top = top + depth
+    for group in groups:
+        members = group[0]
+        members[0].top = _top(group)
+        for upper, lower in pairwise(members):
+            lower.top = upper.top + (upper.height + _gap(upper, lower))
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return sum(numbers) / len(numbers)
+def _top(group: tuple[list[_Slot], list[float], float]) -> float:
+    return sum(group[1]) / len(group[1])
+
+
+def _gap(upper: _Slot, lower: _Slot) -> float:
+    return _BETWEEN if upper.is_box or lower.is_box else _BETWEEN_ARROWS
