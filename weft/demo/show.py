@@ -95,14 +95,8 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
 
 
 def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("cycle {task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("cycle {task.completed}/{task.total}")
+    return Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal)
 
 
 def _answers(name: str, answers: pa.Table) -> Table:
@@ -121,18 +115,22 @@ def _text(value: object) -> str:
 
 
 def _cost(totals: Totals, count: int, wall: float, cpu: float, alone: int, alone_cpu: float) -> Table:
-    shown = Table("cost", "", title="what it took", title_justify="left")
-    shown.add_row("rows read, each once", f"{totals.rows:,}")
-    shown.add_row("queries answered from them", f"{count}")
-    shown.add_row("answers", f"{totals.answers:,}")
-    shown.add_row("cycles", f"{totals.cycles}")
-    shown.add_row("wall time, starting Spark included", f"{wall:.1f} s")
-    shown.add_row("CPU time of all processes, starting Spark included", f"{cpu:.1f} s")
+    costs = {
+        "rows read, each once": f"{totals.rows:,}",
+        "queries answered from them": f"{count}",
+        "answers": f"{totals.answers:,}",
+        "cycles": f"{totals.cycles}",
+        "wall time, starting Spark included": f"{wall:.1f} s",
+        "CPU time of all processes, starting Spark included": f"{cpu:.1f} s",
+    }
     if alone:
-        each = alone_cpu / alone
-        shown.add_row(f"{alone} of them one by one on Spark, measured", f"{alone_cpu:.1f} s of CPU time")
-        shown.add_row(f"all {count} one by one, extrapolated from these", f"{each * count:,.0f} s of CPU time")
-        shown.add_row("ratio, extrapolated", f"{each * count / cpu:.0f} ×")
+        all_alone = alone_cpu / alone * count
+        costs[f"{alone} of them one by one on Spark, measured"] = f"{alone_cpu:.1f} s of CPU time"
+        costs[f"all {count} one by one, extrapolated from these"] = f"{all_alone:,.0f} s of CPU time"
+        costs["ratio, extrapolated"] = f"{all_alone / cpu:.0f} ×"
+    shown = Table("cost", "", title="what it took", title_justify="left")
+    for name, cost in costs.items():
+        shown.add_row(name, cost)
     return shown
 
 

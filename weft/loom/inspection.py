@@ -28,10 +28,10 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
     if found is not None and found.parts and chosen not in queries:
         chosen = found.parts[0].query
     text = explained(queries, chosen, measured(catalog), format, Project.of(catalog))
-    if query is not None and format == "TEXT":
-        text = "\n\n".join([*_state_of(catalog, catalog.query(query).name), text])
-    if found is not None and format == "TEXT":
-        return f"{delivered_text(found)}\n\n{text}"
+    if format == "TEXT":
+        said = [] if found is None else [delivered_text(found)]
+        said += [] if query is None else _state_of(catalog, catalog.query(query).name)
+        return "\n\n".join([*said, text])
     if found is not None and format == "JSON":
         return json.dumps({**json.loads(text), "delivery": delivered_document(found)}, indent=2, ensure_ascii=False)
     return text
@@ -51,17 +51,15 @@ def _evaluated(catalog: Catalog) -> tuple[Query, ...]:
 
 def _state_of(catalog: Catalog, query: str) -> list[str]:
     """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
-    directory = catalog.path.parent
-    if not (directory / "state" / "commits").exists():
-        return []
     from weft.runtime.state.commits import errors_of
     from weft.runtime.state.status import last_commit
 
-    commit = last_commit(directory)
-    error = None if commit is None else errors_of(commit).get(query)
-    if error is not None:
-        return [f"{query} is in error: {error.sentence}"]
-    if commit is not None and any(query in each.members for each in commit.islands.values()):
+    commit = last_commit(catalog.path.parent)
+    if commit is None:
+        return []
+    if query in errors_of(commit):
+        return [f"{query} is in error: {errors_of(commit)[query].sentence}"]
+    if any(query in each.members for each in commit.islands.values()):
         return [f"{query} is evaluated apart from the others since it was in error, and shares nothing with them"]
     return []
 

@@ -144,11 +144,7 @@ class Loom:
         refuse_other_sources(self.directory, named=False)
         _refuse_bad_name(name)
         stream = stream_of(name, frame, clock, watermark)
-        known = self.catalog.find_stream(name)
-        if known is None:
-            self.catalog.add(stream)
-        elif known != stream:
-            raise ValueError(f"stream '{name}' is registered with other columns, clock or watermark; drop it first")
+        self._declare(stream, self.catalog.find_stream(name), "columns, clock or watermark")
         self._frames[name] = frame
         return stream
 
@@ -162,13 +158,16 @@ class Loom:
 
         _refuse_bad_name(name)
         table = table_of(name, rows)
-        known = self.catalog.find_table(name)
-        if known is None:
-            self.catalog.add(table)
-        elif known != table:
-            raise ValueError(f"table '{name}' is registered with other columns or another source; drop it first")
+        self._declare(table, self.catalog.find_table(name), "columns or another source")
         self._tables[name] = rows
         return table
+
+    def _declare(self, given: Stream | Table, known: Stream | Table | None, otherwise: str) -> None:
+        if known is None:
+            self.catalog.add(given)
+        elif known != given:
+            kind = type(given).__name__.lower()
+            raise ValueError(f"{kind} '{given.name}' is registered with other {otherwise}; drop it first")
 
     def sink(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
         """Call `function(answers, cycle)` with a query's answers; after a crash a cycle may come again."""
@@ -261,11 +260,12 @@ class Loom:
         from weft.runtime.state.status import status
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
+        directory = delivery_directory(self.directory)
         published = self.catalog.deliveries.itinerary(self.catalog.query_numbers()[query.name])
         last = status(self.directory).commit
         if published is not None and last is not None and published.cycle <= last.cycle:
-            check_published(delivery_directory(self.directory), query.name)
-        kept = kept_answers(delivery_directory(self.directory), query.name, self.catalog.settings().max_results)
+            check_published(directory, query.name)
+        kept = kept_answers(directory, query.name, self.catalog.settings().max_results)
         return pa.concat_tables([schema.empty_table(), *(each.cast(schema) for each in kept)])
 
     def subscribe(
@@ -342,9 +342,7 @@ class Loom:
 
     def _resume(self, query: str) -> str:
         """Have a query that is in error tried again, and say when that is."""
-        from weft.runtime.state.status import errors
-
-        if query not in errors(self.directory):
+        if query not in self.errors():
             return f"query {query} is not in error"
         if self._engine is not None and self._engine.is_running and self._engine.resume(query):
             return f"query {query} is tried again as soon as the cycle that is running is over"
