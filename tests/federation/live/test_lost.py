@@ -27,7 +27,7 @@ from weft.federation.live.messages import (
     message_bytes,
     message_of,
 )
-from weft.federation.live.nats_transport import MessageLimits, NatsTransport
+from weft.federation.live.nats_transport import NatsTransport
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.role_store import Mailbox, RoleStore
 
@@ -79,7 +79,7 @@ def mailbox(transport: Transport, directory: Path) -> Mailbox:
 
 
 def test_a_mailbox_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
-    transport = NatsTransport(server.url, "f", MessageLimits(kept_bytes=10_000))
+    transport = NatsTransport(server.url, "f", kept_bytes=10_000)
     sent = list(takewhile(lambda number: put(transport, number), range(60)))
     assert 0 < len(sent) < 60
     with pytest.raises(BrokerError, match="no room for more messages of federation 'f'"):

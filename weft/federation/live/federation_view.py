@@ -1,6 +1,6 @@
 """A federation as plain data, and as a picture of its network.
 
-In the picture, every stream has a colour. A link shows the streams that cross it, each once: those of the shortest ways
+In the picture every stream has a colour. A link shows the streams that cross it, each once: those of the shortest ways
 from a stream's owner to the providers whose queries read it. A provider shows its share of the load as a filled ring,
 and its queries. Dashed lines lead from a coordinator to its members.
 """
@@ -17,7 +17,6 @@ import numpy as np
 
 from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import clusters
-from weft.federation.distribution.model import loads
 from weft.federation.distribution.topology import Topology, ways_from
 from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.placing import StreamSample
@@ -31,10 +30,7 @@ def status_of(
     states: Mapping[str, str],
 ) -> dict[str, Any]:
     """The state of a federation. `states` says of each site whether it runs."""
-    load = {}
-    if coordinator is not None and len(coordinator.queries):
-        found = loads(coordinator.queries, coordinator.placement, len(coordinator.network.providers))
-        load = dict(zip(coordinator.network.providers, found.tolist(), strict=True))
+    load = _loads(coordinator)
     standing = None if coordinator is None else coordinator.quality()
     return {
         "place": ledger.place,
@@ -67,6 +63,13 @@ def status_of(
             for each in ledger.running()
         ],
     }
+
+
+def _loads(coordinator: Coordinator | None) -> dict[str, float]:
+    """The load of each provider that is known."""
+    if coordinator is None:
+        return {}
+    return dict(zip(coordinator.network.providers, coordinator.loads().tolist(), strict=True))
 
 
 _WIDTH, _HEIGHT, _MARGIN = 920, 600, 110
@@ -103,7 +106,7 @@ def _places(topology: Topology) -> dict[str, Point]:
 def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
     for link in topology.links:
         (x, y), (u, v) = at[link.a], at[link.b]
-        yield f"<line x1='{x:.1f}' y1='{y:.1f}' x2='{u:.1f}' y2='{v:.1f}' stroke='#cccccc' stroke-width='1.5'/>"
+        yield _line(at[link.a], at[link.b], "stroke='#cccccc' stroke-width='1.5'")
         label = f"{link.microseconds / 1000:g} ms"
         yield _text((x + u) / 2, (y + v) / 2 + 16, label, size=10, colour="#888888")
 
@@ -112,14 +115,12 @@ def _streams(topology: Topology, ledger: FederationLedger, at: Mapping[str, Poin
     """The links that each stream takes, beside one another."""
     for number, (name, record) in enumerate(ledger.streams.items()):
         readers = {each.provider for each in ledger.running() if name in each.reads}
-        colour = _COLOURS[number % len(_COLOURS)]
+        style = f"stroke='{_COLOURS[number % len(_COLOURS)]}' stroke-width='2.5' stroke-opacity='0.8'"
         for a, b in sorted(_tree(topology, record.owner, readers)):
             (x, y), (u, v) = at[a], at[b]
-            long = math.hypot(u - x, v - y) or 1.0
-            aside = 3.5 * (number % 5 - 1)
-            dx, dy = -(v - y) / long * aside, (u - x) / long * aside
-            ends = f"x1='{x + dx:.1f}' y1='{y + dy:.1f}' x2='{u + dx:.1f}' y2='{v + dy:.1f}'"
-            yield f"<line {ends} stroke='{colour}' stroke-width='2.5' stroke-opacity='0.8'/>"
+            aside = 3.5 * (number % 5 - 1) / (math.hypot(u - x, v - y) or 1.0)
+            dx, dy = -(v - y) * aside, (u - x) * aside
+            yield _line((x + dx, y + dy), (u + dx, v + dy), style)
 
 
 def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, str]]:
@@ -135,10 +136,13 @@ def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, s
 
 
 def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) -> Iterator[str]:
-    for cluster in clusters(coordinator.tree) if coordinator is not None else ():
-        (x, y) = at[coordinator.network.providers[cluster.leader]]  # type: ignore[union-attr]
+    if coordinator is None:
+        return
+    providers = coordinator.network.providers
+    for cluster in clusters(coordinator.tree):
+        (x, y) = at[providers[cluster.leader]]
         for member in cluster.members:
-            (u, v) = at[coordinator.network.providers[member]]  # type: ignore[union-attr]
+            (u, v) = at[providers[member]]
             if (x, y) != (u, v):
                 bend = f"{(x + u) / 2 + (v - y) / 6:.1f},{(y + v) / 2 - (u - x) / 6:.1f}"
                 yield (
@@ -150,35 +154,28 @@ def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) 
 def _site(
     name: str, topology: Topology, ledger: FederationLedger, coordinator: Coordinator | None, place: Point
 ) -> Iterator[str]:
-    (x, y), site = place, topology.sites[topology.number[name]]
-    owned = [stream for stream, record in ledger.streams.items() if record.owner == name]
-    if site.capability <= 0:
-        yield f"<rect x='{x - 9:.1f}' y='{y - 9:.1f}' width='18' height='18' rx='3' fill='white' stroke='#555555'/>"
-        yield _text(x, y - 16, name, weight="bold")
-    else:
-        is_there, share = name in ledger.members, _share(name, coordinator)
-        ring = 2 * math.pi * 20
-        yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='26' fill='white' stroke='#cccccc' stroke-width='1'/>"
-        yield (
-            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='20' fill='none' stroke='#e4572e' stroke-width='8' "
-            f"stroke-dasharray='{ring * min(share, 1.0):.1f} {ring:.1f}' transform='rotate(-90 {x:.1f} {y:.1f})'/>"
-        )
+    (x, y), runs_queries = place, topology.sites[topology.number[name]].capability > 0
+    if runs_queries:
+        load, length = _loads(coordinator), 2 * math.pi * 20
+        share = load.get(name, 0.0) / (sum(load.values()) or 1.0)
+        dashes = f"stroke-dasharray='{length * min(share, 1.0):.1f} {length:.1f}'"
+        turned = f"transform='rotate(-90 {x:.1f} {y:.1f})'"
+        rings = [(26, "fill='white' stroke='#cccccc' stroke-width='1'")]
+        rings += [(20, f"fill='none' stroke='#e4572e' stroke-width='8' {dashes} {turned}")]
         if coordinator is not None and name in coordinator.leaders():
-            yield f"<circle cx='{x:.1f}' cy='{y:.1f}' r='30' fill='none' stroke='#444444' stroke-width='1.5'/>"
-        yield _text(x, y - 36, name if is_there else f"{name} (away)", weight="bold")
+            rings += [(30, "fill='none' stroke='#444444' stroke-width='1.5'")]
+        yield from (f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius}' {style}/>" for radius, style in rings)
+        yield _text(x, y - 36, name if name in ledger.members else f"{name} (away)", weight="bold")
         yield _text(x, y + 4, str(len(ledger.run_by(name))), weight="bold")
         yield _text(x, y + 46, f"{share:.0%} of all load", size=11)
-    for line, stream in enumerate(owned):
-        colour = _COLOURS[list(ledger.streams).index(stream) % len(_COLOURS)]
-        yield _text(x, y + (26 if site.capability <= 0 else 60) + 14 * line, stream, size=12, colour=colour)
-
-
-def _share(name: str, coordinator: Coordinator | None) -> float:
-    """The part of all load that a provider has."""
-    if coordinator is None or not len(coordinator.queries) or name not in coordinator.network.number:
-        return 0.0
-    load = loads(coordinator.queries, coordinator.placement, len(coordinator.network.providers))
-    return float(load[coordinator.network.number[name]] / load.sum()) if load.sum() else 0.0
+    else:
+        yield f"<rect x='{x - 9:.1f}' y='{y - 9:.1f}' width='18' height='18' rx='3' fill='white' stroke='#555555'/>"
+        yield _text(x, y - 16, name, weight="bold")
+    below = y + (60 if runs_queries else 26)
+    for number, (stream, record) in enumerate(ledger.streams.items()):
+        if record.owner == name:
+            yield _text(x, below, stream, size=12, colour=_COLOURS[number % len(_COLOURS)])
+            below += 14
 
 
 def _legend(ledger: FederationLedger, coordinator: Coordinator | None) -> Iterator[str]:
@@ -189,6 +186,11 @@ def _legend(ledger: FederationLedger, coordinator: Coordinator | None) -> Iterat
     yield _text(_WIDTH / 2, _HEIGHT - 34, said, size=13)
     keys = "number: queries that run there · ring: share of the load · thin circle, dashed lines: coordinators"
     yield _text(_WIDTH / 2, _HEIGHT - 14, keys, size=11, colour="#666666")
+
+
+def _line(start: Point, end: Point, style: str) -> str:
+    (x, y), (u, v) = start, end
+    return f"<line x1='{x:.1f}' y1='{y:.1f}' x2='{u:.1f}' y2='{v:.1f}' {style}/>"
 
 
 def _text(x: float, y: float, text: str, *, size: int = 13, colour: str = "#222222", weight: str = "normal") -> str:

@@ -16,6 +16,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
+
+import networkx as nx
 
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
@@ -135,9 +138,9 @@ class StreamRecord:
         """The last place up to which no row had reached a clock; 0 if that is before the first batch."""
         # Clocks of marks never fall, and are None until the first row.
         reached = bisect_right(self.marks, False, key=lambda mark: mark.clock is not None and mark.clock >= clock)
-        return (
-            self.marks[reached].place - 1 if reached < len(self.marks) else (self.marks[-1].place if self.marks else 0)
-        )
+        if reached < len(self.marks):
+            return self.marks[reached].place - 1
+        return self.marks[-1].place if self.marks else 0
 
 
 class FederationLedger:
@@ -175,15 +178,8 @@ class FederationLedger:
 
     def family(self, name: str) -> list[StandingQuery]:
         """A query with all that it reads the answers of, or that read its answers: they run at one place."""
-        found = {self.query(name).name}
-        grew = True
-        while grew:
-            grew = False
-            for each in self.running():
-                related = each.parents | {each.name}
-                if related & found and not related <= found:
-                    found |= related
-                    grew = True
+        related = nx.Graph((each.name, other) for each in self.running() for other in each.parents | {each.name})
+        found = nx.node_connected_component(related, self.query(name).name)
         return [each for each in self.running() if each.name in found]
 
     def interests(self, provider: str) -> dict[str, Interest]:
@@ -295,19 +291,24 @@ class Follower:
         Raises LostError if they are not those that were read before.
         """
         while found := self.transport.entries(self.ledger.place):
-            digests = self._digests(found)
-            self._note(found[-1][0], digests[-1])
-            for (place, data), digest in zip(found, digests, strict=True):
+            digests = list(accumulate((data for _, data in found), _digest_behind, initial=self._digest))[1:]
+            for (place, _), digest in zip(found, digests, strict=True):
+                if place == self._known[0] and digest != self._known[1]:
+                    raise self._lost("it has other entries up to there now")
+            if found[-1][0] > self._known[0]:
+                self._known = found[-1][0], digests[-1]
+                if self._store is not None:
+                    self._store.note("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
+            for (place, data), self._digest in zip(found, digests, strict=True):
                 entry = entry_of(data)
                 self.ledger.apply(place, entry)
-                self._digest = digest
                 yield place, entry
         if self.ledger.place < self._known[0]:
             raise self._lost(f"it ends at entry {self.ledger.place}")
 
     def catch_up(self) -> bool:
         """Take in all new entries; whether there were any."""
-        return sum(1 for _ in self.read()) > 0
+        return len(list(self.read())) > 0
 
     def append(self, entry: Callable[[], Entry | None]) -> int | None:
         """Append an entry, which is made again whenever another site was faster; None if it is not wanted any more."""
@@ -326,25 +327,12 @@ class Follower:
             if refusals:
                 time.sleep(_PAUSE)
 
-    def _digests(self, found: list[tuple[int, bytes]]) -> list[bytes]:
-        """The digest of the log up to each entry. Raises LostError at one that another entry was read at before."""
-        digests, digest = [], self._digest
-        for place, data in found:
-            digest = hashlib.blake2b(digest + data, digest_size=16).digest()
-            if place == self._known[0] and digest != self._known[1]:
-                raise self._lost("it has other entries up to there now")
-            digests.append(digest)
-        return digests
-
-    def _note(self, place: int, digest: bytes) -> None:
-        """Keep how far the log was read."""
-        if place > self._known[0]:
-            if self._store is not None:
-                self._store.note("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", place, digest)
-            self._known = place, digest
-
     def _lost(self, what: str) -> LostError:
         return LostError(
             f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
             "broker's store, or begin a federation of another name with new directories"
         )
+
+
+def _digest_behind(before: bytes, data: bytes) -> bytes:
+    return hashlib.blake2b(before + data, digest_size=16).digest()

@@ -15,7 +15,6 @@ import asyncio
 import re
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from weft.delivery.log.delivery_errors import BrokerError
@@ -30,24 +29,18 @@ _HEADROOM: Final = 4 << 10
 _WRONG_SEQUENCE: Final = 10071
 _FULL: Final = 10077
 _PREVIOUS: Final = "Weft-Previous"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageLimits:
-    """The bytes of messages that the broker keeps, and the seconds for which it recognises one that comes twice."""
-
-    kept_bytes: int = 2 << 30
-    passing_bytes: int = 2 << 30
-    duplicate_window: float = 120.0
+_PASSING_BYTES: Final = 2 << 30
+#: The seconds for which the broker recognises a message that comes twice.
+_DUPLICATE_WINDOW: Final = 120.0
 
 
 class NatsTransport:
-    """A site's connection to the federation's broker."""
+    """A site's connection to the federation's broker, whose kept mailboxes take so many bytes together."""
 
-    def __init__(self, server: str, federation: str, limits: MessageLimits | None = None) -> None:
+    def __init__(self, server: str, federation: str, kept_bytes: int = 2 << 30) -> None:
         self._connection = NatsConnection(server)
         self._federation = federation
-        self._limits = limits or MessageLimits()
+        self._kept_bytes = kept_bytes
         token = subject_token(federation)
         self._log, self._mail, self._passing = (f"WEFT_FED_{token}{each}" for each in ("", "_MAIL", "_PASSING"))
         self._log_subject, self._subjects = f"fed.{token}.log", f"fed.{token}"
@@ -71,9 +64,8 @@ class NatsTransport:
     def append(self, data: bytes, after: int) -> int | None:
         async def work(stream: Any) -> int | None:
             import nats.js.errors
-            from nats.js.api import Header
 
-            headers = {Header.EXPECTED_LAST_SEQUENCE.value: str(after)}
+            headers = {"Nats-Expected-Last-Sequence": str(after)}
             try:
                 return int((await stream.publish(self._log_subject, data, headers=headers)).seq)
             except nats.js.errors.APIError as error:
@@ -93,9 +85,7 @@ class NatsTransport:
 
     def put(self, mailbox: str, identity: str, data: bytes) -> int:
         async def work(stream: Any) -> int:
-            from nats.js.api import Header
-
-            headers = {Header.MSG_ID.value: identity}
+            headers = {"Nats-Msg-Id": identity}
             if is_passing(mailbox):
                 return int((await stream.publish(self._subject(mailbox), data, headers=headers)).seq)
             return await self._put_in_order(stream, mailbox, headers, data)
@@ -116,11 +106,8 @@ class NatsTransport:
         self._call(lambda stream: stream.purge_stream(self._mail, seq=before, subject=self._subject(mailbox)))
 
     def get(self, number: int) -> bytes | None:
-        async def work(stream: Any) -> bytes | None:
-            found = await find(stream, self._passing, number=number)
-            return None if found is None else found.data or b""
-
-        return self._call(work)
+        found = self._call(lambda stream: find(stream, self._passing, number=number))
+        return None if found is None else found.data or b""
 
     def close(self) -> None:
         self._connection.close()
@@ -141,20 +128,19 @@ class NatsTransport:
         log = StreamConfig(
             name=self._log, subjects=[self._log_subject], storage=StorageType.FILE, allow_direct=True, deny_delete=True
         )
-        limits = self._limits
         mail, passing = (
             StreamConfig(
                 name=name,
                 subjects=[f"{self._subjects}.{kind}.>"],
                 max_bytes=size,
                 discard=discard,
-                duplicate_window=limits.duplicate_window,
+                duplicate_window=_DUPLICATE_WINDOW,
                 storage=StorageType.FILE,
                 allow_direct=True,
             )
             for name, kind, size, discard in (
-                (self._mail, "mail", limits.kept_bytes, DiscardPolicy.NEW),
-                (self._passing, "passing", limits.passing_bytes, DiscardPolicy.OLD),
+                (self._mail, "mail", self._kept_bytes, DiscardPolicy.NEW),
+                (self._passing, "passing", _PASSING_BYTES, DiscardPolicy.OLD),
             )
         )
         await have_streams(stream, log, mail, passing)
@@ -173,14 +159,13 @@ class NatsTransport:
     async def _put_in_order(self, stream: Any, mailbox: str, headers: dict[str, str], data: bytes) -> int:
         """Put a message into a kept mailbox behind the newest one, which it names."""
         import nats.js.errors
-        from nats.js.api import Header
 
         while True:
             previous = self._newest.get(mailbox)
             if previous is None:
                 newest = await find(stream, self._mail, subject=self._subject(mailbox))
                 previous = 0 if newest is None else int(newest.seq)
-            known = {_PREVIOUS: str(previous), Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(previous)}
+            known = {_PREVIOUS: str(previous), "Nats-Expected-Last-Subject-Sequence": str(previous)}
             try:
                 acknowledged = await stream.publish(self._subject(mailbox), data, headers={**headers, **known})
             except nats.js.errors.APIError as error:

@@ -103,23 +103,13 @@ class ResultInbox:
     def _keep(self, number: int, message: SiteMessage) -> None:
         with self._store.transaction():
             if message.kind == "answers":
-                self._wait(message)
+                names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")
+                values = [*(message[name] for name in names), stream_of(message.rows)]
+                self._store.rows("INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *values)
             elif message.kind == "ended":
-                self._store.rows(
-                    "INSERT OR IGNORE INTO ended VALUES (?, ?, ?)",
-                    message["birth"],
-                    message["provider"],
-                    message["through"],
-                )
+                values = [message[name] for name in ("birth", "provider", "through")]
+                self._store.rows("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)", *values)
             self._mailbox.read(number)
-
-    def _wait(self, message: SiteMessage) -> None:
-        names = ("birth", "since", "place", "provider", "ordinal", "pieces", "watermark")
-        self._store.rows(
-            "INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *(message[name] for name in names),
-            stream_of(message.rows),
-        )
 
     # --- in order ------------------------------------------------------------------------------------------------
 
@@ -133,7 +123,7 @@ class ResultInbox:
                     return worked
                 self._take(standing, stay, place)
                 taken, worked = place, True
-            if stay.until is None or not self._is_over(standing, stay):
+            if stay.until is None or not (stay.broken_off or self._has_ended(standing, stay)):
                 return worked
         if not is_closed:
             with self._store.transaction():
@@ -146,33 +136,20 @@ class ResultInbox:
         found: list[tuple[int, int, int]] = self._store.rows(
             "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND since = ? "
             "AND place > ? AND place <= ? GROUP BY place ORDER BY place",
-            standing.birth,
-            stay.provider,
-            stay.since,
-            max(taken, stay.after),
+            *(standing.birth, stay.provider, stay.since, max(taken, stay.after)),
             stay.until if stay.until is not None else 1 << 62,
         )
         return found
 
-    def _is_over(self, standing: StandingQuery, stay: Stay) -> bool:
-        """Whether no more answers will come from a stay that has an end."""
-        said = self._store.rows(
-            "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?",
-            standing.birth,
-            stay.provider,
-            stay.until,
-        )
-        return stay.broken_off or bool(said)
+    def _has_ended(self, standing: StandingQuery, stay: Stay) -> bool:
+        """Whether a provider has said that no more answers will come from a stay that has an end."""
+        said = "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?"
+        return bool(self._store.rows(said, standing.birth, stay.provider, stay.until))
 
     def _take(self, standing: StandingQuery, stay: Stay, place: int) -> None:
-        pieces = self._store.rows(
-            "SELECT rows, watermark FROM waiting WHERE birth = ? AND place = ? AND provider = ? AND since = ? "
-            "ORDER BY ordinal",
-            standing.birth,
-            place,
-            stay.provider,
-            stay.since,
-        )
+        whole = "birth = ? AND place = ? AND provider = ? AND since = ? ORDER BY ordinal"
+        wanted = standing.birth, place, stay.provider, stay.since
+        pieces = self._store.rows(f"SELECT rows, watermark FROM waiting WHERE {whole}", *wanted)
         rows = pa.concat_tables(table_of(data) for data, _ in pieces)
         with self._store.transaction():
             self._add_parcel(standing, stream_of(rows), pieces[0][1], None)
@@ -189,14 +166,8 @@ class ResultInbox:
     def _add_parcel(
         self, standing: StandingQuery, rows: bytes | None, watermark: int | None, route: str | None
     ) -> None:
-        self._store.rows(
-            "INSERT INTO parcels SELECT coalesce(max(cycle), -1) + 1, ?, ?, ?, ?, ? FROM parcels",
-            standing.birth,
-            standing.name,
-            watermark,
-            rows,
-            route,
-        )
+        values = standing.birth, standing.name, watermark, rows, route
+        self._store.rows("INSERT INTO parcels SELECT coalesce(max(cycle), -1) + 1, ?, ?, ?, ?, ? FROM parcels", *values)
 
     def _renew_routes(self) -> None:
         """Say again where the answers of all queries of users here are found."""
