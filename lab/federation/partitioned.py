@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from lab.federation.initial_distribution import all_providers, mapped
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.query_graph import QueryGraph, bundled, by_substream, graph_of
+from weft.federation.distribution.query_graph import QueryGraph, bundled, graph_of
 from weft.federation.distribution.rounds import SLACK
 from weft.federation.federation_errors import FederationError
 
@@ -47,16 +47,17 @@ def by_partition(
         options=metis.Options(ufactor=round(1000 * slack), seed=seed),
     )
     part = np.unique(np.asarray(found), return_inverse=True)[1]
-    coarse = bundled(graph, part, len(substreams))
+    coarse = bundled(graph, part)
     # A part is as heavy as a provider's share, so the load limit lets each provider have one.
     return mapped(coarse, substreams.rate, all_providers(network, coarse, slack))[part]
 
 
 def heaviest_edges(graph: QueryGraph, rates: np.ndarray, most: int) -> csr_array:
     """The edges that are among the `most` heaviest of one of their ends, both ways."""
-    vertices, firsts, vertex, count = by_substream(graph.starts, graph.substream, graph.count, len(rates))
+    by_substream, vertices = graph.wants.tocsc(), len(graph)
     kept = min(most, max(vertices - 1, 0))
-    ends, weights = _heaviest(graph.starts, graph.substream, graph.count, firsts, vertex, count, rates, kept)
+    wanting = by_substream.indptr, by_substream.indices, by_substream.data.astype(np.float32)
+    ends, weights = _heaviest(*graph.cells, *wanting, rates, kept)
     starts = np.arange(vertices + 1) * kept
     one_way = csr_array((weights.ravel(), ends.ravel(), starts), shape=(vertices, vertices))
     both: csr_array = one_way.maximum(one_way.T.tocsr()).tocsr()

@@ -19,33 +19,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, pulls, rows
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, pulls
 
 
 @dataclass(frozen=True)
 class QueryGraph:
-    """Vertices by number. Vertex v wants `substream[starts[v]:starts[v + 1]]`, by `count` of its queries each.
+    """Vertices by number. By vertex and substream, `wants` has how many of the vertex's queries want the substream.
 
-    `size` is the number of its queries, `weight` their load, `state` the bytes that move with them.
+    `size` is the number of a vertex's queries, `weight` their load, `state` the bytes that move with them.
     """
 
-    starts: NDArray[np.int64]
-    substream: NDArray[np.int32]
-    count: NDArray[np.float64]
-    size: NDArray[np.int64]
+    wants: csr_array
+    size: NDArray[np.float64]
     weight: NDArray[np.float64]
     state: NDArray[np.float64]
     pull: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.weight)
+
+    @property
+    def cells(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        """For compiled loops: vertex v wants `substream[starts[v]:starts[v + 1]]`, by `count` of its queries each."""
+        return self.wants.indptr, self.wants.indices, self.wants.data
 
 
 _PER_VERTEX = ("size", "weight", "state", "pull")
@@ -54,10 +57,10 @@ _PER_VERTEX = ("size", "weight", "state", "pull")
 def graph_of(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> QueryGraph:
     """The query graph in which each vertex is a query."""
     return QueryGraph(
-        starts=queries.starts,
-        substream=queries.wanted,
-        count=np.ones(len(queries.wanted)),
-        size=np.ones(len(queries), np.int64),
+        wants=csr_array(
+            (np.ones(len(queries.wanted)), queries.wanted, queries.starts), shape=(len(queries), len(substreams))
+        ),
+        size=np.ones(len(queries)),
         weight=queries.load,
         state=queries.state,
         pull=pulls(network, substreams, queries),
@@ -66,71 +69,25 @@ def graph_of(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -
 
 def selected(graph: QueryGraph, vertices: NDArray[np.int64]) -> QueryGraph:
     """Some of the vertices, in the given order."""
-    starts, cells = rows(graph.starts, vertices)
-    per_vertex = (getattr(graph, each)[vertices] for each in _PER_VERTEX)
-    return QueryGraph(starts, graph.substream[cells], graph.count[cells], *per_vertex)
+    return QueryGraph(graph.wants[vertices], *(getattr(graph, each)[vertices] for each in _PER_VERTEX))
 
 
 def joined(graphs: Sequence[QueryGraph]) -> QueryGraph:
     """The vertices of several graphs, one graph after the other."""
-    offsets = np.cumsum([0, *(each.starts[-1] for each in graphs)])
-    starts = [each.starts[:-1] + offset for each, offset in zip(graphs, offsets[:-1], strict=True)]
-    names = ("substream", "count", *_PER_VERTEX)
-    columns = (np.concatenate([getattr(each, name) for each in graphs]) for name in names)
-    return QueryGraph(np.concatenate([*starts, offsets[-1:]]).astype(np.int64), *columns)
+    columns = (np.concatenate([getattr(each, name) for each in graphs]) for name in _PER_VERTEX)
+    return QueryGraph(vstack([each.wants for each in graphs], format="csr"), *columns)
 
 
-def bundled(graph: QueryGraph, bundle: NDArray[np.int64], substreams: int) -> QueryGraph:
+def bundled(graph: QueryGraph, bundle: NDArray[np.int64]) -> QueryGraph:
     """The graph whose vertices are bundles; `bundle` has for each vertex the number of its bundle."""
-    bundles = int(bundle.max(initial=-1)) + 1
-    order = np.argsort(bundle, kind="stable")
-    starts, substream, count = _counted(bundles, bundle, order, graph.starts, graph.substream, graph.count, substreams)
-    return QueryGraph(
-        starts=starts,
-        substream=substream,
-        count=count,
-        size=summed(graph.size, bundle, bundles).astype(np.int64),
-        weight=summed(graph.weight, bundle, bundles),
-        state=summed(graph.state, bundle, bundles),
-        pull=_summed(graph.pull, bundle, order, bundles),
-    )
+    into = _sums(bundle)
+    return QueryGraph(into @ graph.wants, *(into @ getattr(graph, each) for each in _PER_VERTEX))
 
 
-def summed(values: NDArray[np.generic], where: NDArray[np.integer[Any]], places: int) -> NDArray[np.float64]:
-    """By place the sum of the values there."""
-    # Of nothing at all NumPy makes whole numbers, and whole numbers would swallow what is added to them later.
-    return np.asarray(np.bincount(where, values, minlength=places), np.float64)
-
-
-@numba.njit(cache=True)
-def _counted(bundles, bundle, order, starts, substream, count, substreams):  # type: ignore[no-untyped-def]
-    """By bundle the substreams that its vertices want, as they come, and by how many of its queries each is wanted."""
-    firsts = np.zeros(bundles + 1, np.int64)
-    found, counted = np.empty(len(substream), substream.dtype), np.zeros(len(substream), count.dtype)
-    seen_in, seen_at = np.full(substreams, -1, np.int64), np.empty(substreams, np.int64)
-    end = 0
-    for v in order:
-        b = bundle[v]
-        for i in range(starts[v], starts[v + 1]):
-            x = substream[i]
-            if seen_in[x] != b:
-                seen_in[x], seen_at[x] = b, end
-                found[end] = x
-                end += 1
-            counted[seen_at[x]] += count[i]
-        firsts[b + 1] = end
-    return firsts, found[:end].copy(), counted[:end].copy()
-
-
-def _summed(
-    rows: NDArray[np.float64], bundle: NDArray[np.int64], order: NDArray[np.int64], bundles: int
-) -> NDArray[np.float64]:
-    if not bundles:
-        return rows[:0]
-    found: NDArray[np.float64] = np.add.reduceat(
-        rows[order], np.searchsorted(bundle[order], np.arange(bundles)), axis=0
-    )
-    return found
+def _sums(bundle: NDArray[np.int64]) -> csr_array:
+    """What sums over the vertices of each bundle when it is multiplied by values of vertices."""
+    shape = int(bundle.max(initial=-1)) + 1, len(bundle)
+    return csr_array((np.ones(len(bundle), np.float32), (bundle, np.arange(len(bundle)))), shape=shape)
 
 
 #: How many times as heavy as an average bundle of the smallest graph a bundle may be.
@@ -155,39 +112,25 @@ def coarsened(
     if heaviest is None:
         heaviest = HEAVIEST * float(graph.weight.sum()) / most
     overlap = overlaps(graph, rates)
-    size, weight = graph.size.astype(np.float64), graph.weight.copy()
+    size, weight = graph.size, graph.weight
     while len(weight) > most:
         match = _matched(overlap, size, weight, random.permutation(len(weight)), len(weight) - most, heaviest)
         firsts, merged = np.unique(match, return_inverse=True)
         if len(firsts) == len(weight):
             break
-        overlap = _merged(overlap, merged, len(firsts))
-        size, weight = summed(size, merged, len(firsts)), summed(weight, merged, len(firsts))
+        into = _sums(merged)
+        overlap, size, weight = into @ (into @ overlap).T, into @ size, into @ weight
+        np.fill_diagonal(overlap, 0)
         bundle = merged[bundle]
-    return Coarse(bundled(graph, bundle, len(rates)), bundle)
+    return Coarse(bundled(graph, bundle), bundle)
 
 
 def overlaps(graph: QueryGraph, rates: NDArray[np.float64]) -> NDArray[np.float32]:
     """The weights of all edges between vertices, as a matrix with zeros on the diagonal."""
-    found: NDArray[np.float32] = _overlaps(*by_substream(graph.starts, graph.substream, graph.count, len(rates)), rates)
+    wanting = graph.wants.tocsc()
+    cells = wanting.indptr, wanting.indices, wanting.data.astype(np.float32)
+    found: NDArray[np.float32] = _overlaps(len(graph), *cells, rates)
     return found
-
-
-@numba.njit(cache=True)
-def by_substream(starts, substream, count, substreams):  # type: ignore[no-untyped-def]
-    """Who wants each substream: how many vertices there are, and by substream its vertices, ascending, and counts."""
-    firsts = np.zeros(substreams + 1, np.int64)
-    for x in substream:
-        firsts[x + 1] += 1
-    firsts = np.cumsum(firsts)
-    vertex, counted = np.empty(len(substream), np.int32), np.empty(len(substream), np.float32)
-    free = firsts[:-1].copy()
-    for v in range(len(starts) - 1):
-        for i in range(starts[v], starts[v + 1]):
-            at = free[substream[i]]
-            vertex[at], counted[at] = v, count[i]
-            free[substream[i]] = at + 1
-    return len(starts) - 1, firsts, vertex, counted
 
 
 @numba.njit(cache=True)
@@ -229,14 +172,3 @@ def _matched(overlap, size, weight, order, merges, heaviest):  # type: ignore[no
             match[u] = match[at] = min(u, at)
             merges -= 1
     return match
-
-
-@numba.njit(cache=True)
-def _merged(overlap, merged, vertices):  # type: ignore[no-untyped-def]
-    found = np.zeros((vertices, vertices), np.float32)
-    for u in range(len(merged)):
-        for v in range(len(merged)):
-            found[merged[u], merged[v]] += overlap[u, v]
-    for u in range(vertices):
-        found[u, u] = 0
-    return found

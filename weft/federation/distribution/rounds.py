@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
 from weft.federation.distribution.placement_loops import field_of, greedy, improve, own, rebalance
-from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected, summed
+from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected
 
 #: How far beyond its fair share of the load a provider may go.
 SLACK = 0.10
@@ -89,15 +89,16 @@ def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair
 def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.float64]:
     """By target the load of the vertices there; vertices at −1 are nowhere."""
     placed = at >= 0
-    return summed(graph.weight[placed], at[placed], len(targets))
+    # Of nothing at all NumPy makes whole numbers, and whole numbers would swallow what is added to them later.
+    return np.asarray(np.bincount(at[placed], graph.weight[placed], minlength=len(targets)), np.float64)
 
 
 def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:
     """What the compiled loops need to know of a graph and its targets."""
     # Edges inside a vertex are cut, too, where its target is spread out.
-    within = 0.5 * own(graph.starts, graph.substream, graph.count, rates)
+    within = 0.5 * own(*graph.cells, rates)
     fixed = graph.pull @ targets.reach + np.outer(within, np.diagonal(targets.latency))
-    return graph.starts, graph.substream, graph.count, rates, targets.latency, fixed
+    return *graph.cells, rates, targets.latency, fixed
 
 
 #: Told which coordinator does what, while it does it: the way to see how long each of them takes.
