@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import Cluster, height
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
-from weft.federation.distribution.placement_loops import costs, excess, field_of, own, shift
+from weft.federation.distribution.placement_loops import add, costs, excess, field_of, own
 from weft.federation.distribution.placement_loops import greedy as place_greedily
 from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
 from weft.federation.distribution.rounds import (
@@ -213,7 +213,7 @@ def refine(at, weight, caps, load, starts, substream, count, rates, latency, fix
             if heap and gain < -heap[0][0] - _FLAT * abs(gain):
                 heappush(heap, (-gain, v))
                 continue
-            shift(v, a, b, starts, substream, count, rates, latency, field)
+            add(v, latency[b] - latency[a], starts, substream, count, rates, field)
             at[v], load[a], load[b] = b, load[a] - weight[v], load[b] + weight[v]
             moved.append((v, a))
             now += gain
@@ -222,7 +222,7 @@ def refine(at, weight, caps, load, starts, substream, count, rates, latency, fix
         while len(moved) > kept:
             v, a = moved.pop()
             b = at[v]
-            shift(v, b, a, starts, substream, count, rates, latency, field)
+            add(v, latency[a] - latency[b], starts, substream, count, rates, field)
             at[v], load[a], load[b] = a, load[a] + weight[v], load[b] - weight[v]
         gained += best
         if kept == 0:
@@ -242,5 +242,5 @@ def relieve(order, at, weight, caps, load, starts, substream, count, rates, late
         costs(v, starts, substream, count, fixed, field, found)
         b, _ = best_move(v, a, weight[v], caps, load, itself[v], latency, found)
         if b >= 0:
-            shift(v, a, b, starts, substream, count, rates, latency, field)
+            add(v, latency[b] - latency[a], starts, substream, count, rates, field)
             at[v], load[a], load[b] = b, load[a] - weight[v], load[b] + weight[v]

@@ -68,7 +68,7 @@ def test_what_a_move_gains_is_what_the_edge_cut_loses(case: Case, data) -> None:
     after[v] = b
     before_cut, after_cut = (edge_cut(network, substreams, queries, each).total for each in (at, after))
     assert gain == pytest.approx(before_cut - after_cut, abs=1e-6)
-    kernels.shift(v, at[v], b, starts, substream, count, rates, latency, field)
+    kernels.add(v, latency[b] - latency[at[v]], starts, substream, count, rates, field)
     again = kernels.field_of(3, after, starts, substream, count, rates, latency)
     assert field == pytest.approx(again)
 

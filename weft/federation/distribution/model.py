@@ -1,11 +1,7 @@
 """What is decided about: the network graph, the data in substreams, the queries, and what a placement costs.
 
-A placement costs its **weighted edge cut**. The query graph has an edge from a query to each source it reads (weight:
-the rate it reads from there), one to its home (the rate of its answers), and one to every query that wants some of the
-same data (the rate of what both want). A placement pays for each edge its weight times the latency between its ends.
-
-Edges between queries are far too many to list: nearly all pairs overlap. But they need not be listed. Let c[x, k] be
-the number of queries at provider k that want substream x. All pairs that share x cost together
+A placement costs its **weighted edge cut** (docs/federation.md). Edges between queries are too many to list, and need
+not be: with c[x, k] the number of queries at provider k that want substream x, all pairs that share x cost together
 
     rate[x] · ½ Σ_kl c[x, k] · c[x, l] · latency[k, l]
 
@@ -94,6 +90,9 @@ class QuerySet:
         return self.wanted[self.starts[query] : self.starts[query + 1]]
 
 
+_PER_QUERY = ("load", "home", "result", "state")
+
+
 def query_set(
     interests: Sequence[Sequence[int] | NDArray[np.int32]],
     load: Sequence[float],
@@ -117,28 +116,17 @@ def query_set(
 def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> QuerySet:
     """Some of the queries, in the given order."""
     picked = np.asarray(numbers, np.int64)
-    starts, cells = rows(queries.starts, picked)
-    return QuerySet(
-        starts=starts,
-        wanted=queries.wanted[cells],
-        load=queries.load[picked],
-        home=queries.home[picked],
-        result=queries.result[picked],
-        state=queries.state[picked],
-    )
-
-
-def rows(starts: NDArray[np.int64], picked: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some rows of a list of rows that begin at `starts`: where they begin among themselves, and all their cells."""
-    found = np.concatenate([[0], np.cumsum(np.diff(starts)[picked])]).astype(np.int64)
-    return found, np.arange(found[-1]) + np.repeat(starts[picked] - found[:-1], np.diff(found))
+    sizes = np.diff(queries.starts)[picked]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    cells = np.arange(starts[-1]) + np.repeat(queries.starts[picked] - starts[:-1], sizes)
+    return QuerySet(starts, queries.wanted[cells], *(getattr(queries, each)[picked] for each in _PER_QUERY))
 
 
 def together(first: QuerySet, second: QuerySet) -> QuerySet:
     """The queries of both, those of the first before those of the second."""
     starts = np.concatenate([first.starts, second.starts[1:] + first.starts[-1]])
-    names = ("wanted", "load", "home", "result", "state")
-    return QuerySet(starts, *(np.concatenate([getattr(first, each), getattr(second, each)]) for each in names))
+    both = (np.concatenate([getattr(first, each), getattr(second, each)]) for each in ("wanted", *_PER_QUERY))
+    return QuerySet(starts, *both)
 
 
 #: By query the number of its provider.

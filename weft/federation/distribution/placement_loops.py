@@ -12,22 +12,12 @@ import numpy as np
 
 
 @numba.njit(cache=True)
-def place(v, b, sign, starts, substream, count, rates, latency, field):  # type: ignore[no-untyped-def]
-    """Add vertex v at target b to the field, or take it away (sign −1)."""
-    for i in range(starts[v], starts[v + 1]):
-        row, part = field[substream[i]], sign * rates[substream[i]] * count[i]
-        for j in range(len(row)):
-            row[j] += part * latency[b, j]
-
-
-@numba.njit(cache=True)
-def shift(v, a, b, starts, substream, count, rates, latency, field):  # type: ignore[no-untyped-def]
-    """Move vertex v from target a to b in the field."""
-    change = latency[b] - latency[a]
+def add(v, latency, starts, substream, count, rates, field):  # type: ignore[no-untyped-def]
+    """Add vertex v to the field at a target with these latencies; or move it, by the difference of two targets'."""
     for i in range(starts[v], starts[v + 1]):
         row, part = field[substream[i]], rates[substream[i]] * count[i]
         for j in range(len(row)):
-            row[j] += part * change[j]
+            row[j] += part * latency[j]
 
 
 @numba.njit(cache=True)
@@ -56,7 +46,7 @@ def field_of(targets, at, starts, substream, count, rates, latency):  # type: ig
     field = np.zeros((len(rates), targets))
     for v in range(len(at)):
         if at[v] >= 0:
-            place(v, at[v], 1.0, starts, substream, count, rates, latency, field)
+            add(v, latency[at[v]], starts, substream, count, rates, field)
     return field
 
 
@@ -75,7 +65,7 @@ def greedy(order, weight, caps, load, at, starts, substream, count, rates, laten
         chosen = best if best >= 0 else least
         at[v] = chosen
         load[chosen] += weight[v]
-        place(v, chosen, 1.0, starts, substream, count, rates, latency, field)
+        add(v, latency[chosen], starts, substream, count, rates, field)
 
 
 @numba.njit(cache=True)
@@ -89,30 +79,19 @@ _OVERSHOOT = 0.9
 
 
 @numba.njit(cache=True)
-def rebalance(  # type: ignore[no-untyped-def]
-    flow, draws, at, origin, weight, state, load, starts, substream, count, rates, latency, fixed, field, band
-):
+def rebalance(flow, draws, at, origin, weight, state, load, arrays, field, band):  # type: ignore[no-untyped-def]
     """Move vertices along flows. A random flow each time; of the vertices that lose least by it (within the band)
     those that have been moved before, which costs nothing more, or else all; of these the one with most load for its
     state."""
+    starts, substream, count, rates, latency, fixed = arrays
     itself = own(starts, substream, count, rates)
     targets = len(load)
     found, gains = np.empty(targets), np.empty(len(at))
     for draw in draws:
-        open_flows = 0
-        for i in range(targets):
-            for j in range(targets):
-                open_flows += flow[i, j] > 0
-        if open_flows == 0:
+        open_flows = np.argwhere(flow > 0)
+        if len(open_flows) == 0:
             break
-        left = int(draw * open_flows)
-        a, b = 0, 0
-        for i in range(targets):
-            for j in range(targets):
-                if flow[i, j] > 0:
-                    if left == 0:
-                        a, b = i, j
-                    left -= 1
+        a, b = open_flows[int(draw * len(open_flows))]
         largest = -np.inf
         for v in range(len(at)):
             if at[v] == a and flow[a, b] > _OVERSHOOT * weight[v]:
@@ -130,7 +109,7 @@ def rebalance(  # type: ignore[no-untyped-def]
         if chosen < 0:
             flow[a, b] = 0.0
             continue
-        shift(chosen, a, b, starts, substream, count, rates, latency, field)
+        add(chosen, latency[b] - latency[a], starts, substream, count, rates, field)
         at[chosen] = b
         load[a] -= weight[chosen]
         load[b] += weight[chosen]
@@ -138,28 +117,12 @@ def rebalance(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def improve(  # type: ignore[no-untyped-def]
-    order,
-    at,
-    origin,
-    weight,
-    state,
-    caps,
-    floors,
-    load,
-    starts,
-    substream,
-    count,
-    rates,
-    latency,
-    fixed,
-    field,
-    interval,
-):
+def improve(order, at, origin, weight, state, caps, floors, load, arrays, field, interval):  # type: ignore[no-untyped-def]
     """Visit vertices once: back to where they were if that loses nothing, or else where they cost less, if it pays.
 
     A move keeps the cap of its target and the floor of where it comes from, or lessens the larger violation.
     """
+    starts, substream, count, rates, latency, fixed = arrays
     itself = own(starts, substream, count, rates)
     found = np.empty(len(caps))
     for v in order:
@@ -178,7 +141,7 @@ def improve(  # type: ignore[no-untyped-def]
             elif gain > most and (home != a or gain * interval > state[v] * latency[a, b]):
                 best, most = b, gain
         if best >= 0:
-            shift(v, a, best, starts, substream, count, rates, latency, field)
+            add(v, latency[best] - latency[a], starts, substream, count, rates, field)
             at[v] = best
             load[a] -= weight[v]
             load[best] += weight[v]

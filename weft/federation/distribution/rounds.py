@@ -262,14 +262,12 @@ def _settled(
     order = new[np.argsort(-graph.weight[new], kind="stable")]
     greedy(order, graph.weight, targets.caps, load, at, *arrays, field)
     if ((load > targets.caps) | (load < targets.floors)).any():
-        rebalance(
-            flows(load, targets.fair), random.random(4 * len(graph) + 64), at, origin, graph.weight, graph.state, load,
-            *arrays, field, _BAND,
-        )  # fmt: skip
-    improve(
-        random.permutation(len(graph)), at, origin, graph.weight, graph.state, targets.caps, targets.floors, load,
-        *arrays, field, interval,
-    )  # fmt: skip
+        draws = random.random(4 * len(graph) + 64)
+        flow = flows(load, targets.fair)
+        rebalance(flow, draws, at, origin, graph.weight, graph.state, load, arrays, field, _BAND)
+    order = random.permutation(len(graph))
+    caps, floors = targets.caps, targets.floors
+    improve(order, at, origin, graph.weight, graph.state, caps, floors, load, arrays, field, interval)
     return at
 
 
