@@ -94,17 +94,16 @@ def satisfying(operator: str, bound: Place) -> ValueSet:
     >>> satisfying("<=", Fraction(3)).spans
     (((-1,), (0, Fraction(3, 1), 1)),)
     """
-    before, after = (FIRST, below(bound)), (above(bound), LAST)
-    point = (below(bound), above(bound))
+    low, high = below(bound), above(bound)
     spans: dict[str, tuple[Span, ...]] = {
-        "<": (before,),
-        "<=": (before, point),
-        "=": (point,),
-        ">=": (point, after),
-        ">": (after,),
-        "!=": (before, after),
+        "<": ((FIRST, low),),
+        "<=": ((FIRST, high),),
+        "=": ((low, high),),
+        ">=": ((low, LAST),),
+        ">": ((high, LAST),),
+        "!=": ((FIRST, low), (high, LAST)),
     }
-    return value_set(spans[operator])
+    return ValueSet(spans[operator])
 
 
 def union(sets: Iterable[ValueSet]) -> ValueSet:
