@@ -10,8 +10,7 @@ from weft.delivery.edges.relay import Covered, LinkCount
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
 from weft.delivery.log.parcel import Gone, Parcel, encode
-from weft.delivery.matching.members import Members
-from weft.delivery.matching.sharing import share
+from weft.delivery.matching.members import Members, share
 from weft.delivery.subscribers.edge_protocol import (
     HEARTBEAT,
     LARGEST_REQUEST,
@@ -113,7 +112,7 @@ class ChildLink:
         self._covers[query] = stack
         newest, _ = self._hub.route(query)
         self._members.put(newest or covered.route)
-        route = itinerary.as_json(self._members.route(query))
+        route = itinerary.as_json(self._members.routes[query])
         return json_frame(added=query, route=route, through=max(place, covered.after))
 
     async def _next_frame(self) -> bytes:

@@ -14,18 +14,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, retry_pause
-from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Gone, NoParcels, Parcel, decode
 from weft.delivery.matching.members import Members
-from weft.delivery.matching.sharing import share
 from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
-
-_LOOK_EVERY: Final = 0.05
+from weft.delivery.subscribers.local import LogSource, ParcelSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,55 +38,6 @@ class Added:
 
 
 Came = Added | Parcel | Gone | NoParcels
-
-
-class ParcelSource(Protocol):
-    """Gives parcels in the order of their cycles, as far as they are of use to some members."""
-
-    def route(self, query: str) -> Itinerary | None:
-        """The newest itinerary of a query."""
-
-    def newest(self) -> int:
-        """The newest cycle with a parcel."""
-
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
-        """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
-
-    def close(self) -> None:
-        """Close the source."""
-
-
-class LogSource:
-    """The log in a directory of this machine."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._new = threading.Event()
-        self._unlisten = listen(directory, self._new.set)
-
-    def route(self, query: str) -> Itinerary | None:
-        return read_routes(self._directory).get(query)
-
-    def newest(self) -> int:
-        return max(cycles(self._directory), default=BEGINNING)
-
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
-        waited = 0.0
-        while True:
-            for cycle in cycles(self._directory):
-                parcel = read_parcel(self._directory, cycle) if cycle > after else None
-                if parcel is not None:
-                    if parcel.previous is not None and parcel.previous > after:
-                        return Gone(parcel.previous)
-                    return share(parcel, members) or NoParcels(cycle)
-            if waited >= timeout:
-                return None
-            self._new.wait(_LOOK_EVERY)
-            self._new.clear()
-            waited += _LOOK_EVERY
-
-    def close(self) -> None:
-        self._unlisten()
 
 
 class SourceFeed:

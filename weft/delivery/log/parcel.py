@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, TypeAlias
 
@@ -51,7 +51,7 @@ class RowTakers:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Rows that a group publishes in one cycle. `ordinal` counts the messages of one group and epoch in the cycle.
+    """Rows that a group publishes in one cycle, one of the parts of its epoch.
 
     `watermark` is that of the representative query after the cycle: what lies below it is complete. Rows that come from
     an edge may have their `takers` with them; then they lack the columns that these could be found by.
@@ -59,7 +59,6 @@ class Message:
 
     group: str
     epoch: int
-    ordinal: int
     watermark: int | None
     rows: pa.Table
     takers: RowTakers | None = None
@@ -142,17 +141,6 @@ class Dropped:
     rows: int | None = None
 
 
-def renumbered(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Messages with the ordinals that they have in this order."""
-    count: dict[tuple[str, int], int] = {}
-    found = []
-    for each in messages:
-        ordinal = count.get((each.group, each.epoch), 0)
-        count[each.group, each.epoch] = ordinal + 1
-        found.append(replace(each, ordinal=ordinal))
-    return tuple(found)
-
-
 # -- as bytes ---------------------------------------------------------------------------------------------------------
 
 
@@ -161,7 +149,6 @@ class _MessageHead(msgspec.Struct, omit_defaults=True):
 
     group: str
     epoch: int
-    ordinal: int
     watermark: int | None
     rows: int
     bytes: int
@@ -202,7 +189,7 @@ def decode(data: bytes) -> Parcel:
         if each.takers is not None:
             sets = tuple(frozenset(each.takers[at] for at in one) for one in each.sets)
             takers, table = RowTakers(sets, table[_TAKERS].to_numpy()), table.drop_columns([_TAKERS])
-        messages.append(Message(each.group, each.epoch, each.ordinal, each.watermark, table, takers))
+        messages.append(Message(each.group, each.epoch, each.watermark, table, takers))
         start += each.bytes
     return replace(_without_rows(head), messages=tuple(messages))
 
@@ -255,7 +242,7 @@ def _with_takers(message: Message) -> pa.Table:
 
 
 def _message_head(each: Message, size: int) -> _MessageHead:
-    head = _MessageHead(each.group, each.epoch, each.ordinal, each.watermark, each.rows.num_rows, size)
+    head = _MessageHead(each.group, each.epoch, each.watermark, each.rows.num_rows, size)
     if each.takers is not None:
         head.takers = sorted(frozenset().union(*each.takers.sets))
         number = {taker: at for at, taker in enumerate(head.takers)}

@@ -36,7 +36,7 @@ from weft.delivery.log.delivery_log import (
     wake,
 )
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Message, Parcel, renumbered
+from weft.delivery.log.parcel import Message, Parcel
 
 _SAY_EVERY: Final = 10.0
 
@@ -165,8 +165,8 @@ class Publisher:
 
     def write(self, cycle: int, published: Sequence[Published], control: Sequence[Itinerary] = ()) -> None:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
-        messages = renumbered(
-            Message(each.group, each.epoch, 0, each.watermark, each.table) for each in published if each.table.num_rows
+        messages = tuple(
+            Message(each.group, each.epoch, each.watermark, each.table) for each in published if each.table.num_rows
         )
         if not messages and not control:
             self._log.forget(cycle)

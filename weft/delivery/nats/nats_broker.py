@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from weft.delivery.log import itinerary
 from weft.delivery.log.access import ACCESS, Access, AccessFile
 from weft.delivery.log.delivery_errors import LogError
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Message, Parcel, stream_pieces
+from weft.delivery.log.parcel import Parcel, stream_pieces
 from weft.delivery.nats.connection import NatsConnection, find, have_streams
 from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
 
@@ -117,16 +118,12 @@ class NatsBroker:
         await self._send_routes(stream, parcel)
         names = await self._send_buckets(stream, parcel)
         messages = list(self._divided(parcel))
-        numbers: list[int] = []
+        stored: list[Stored] = []
         for start in range(0, len(messages), _AT_ONCE):
-            portion = (self._publish(stream, parcel, *each) for each in messages[start : start + _AT_ONCE])
-            numbers += await asyncio.gather(*portion)
-        stored = tuple(
-            Stored(each.group, each.epoch, each.ordinal, each.watermark, number, *(bucket or ()))
-            for (each, bucket, _), number in zip(messages, numbers, strict=True)
-        )
+            portion = (self._publish(stream, parcel.cycle, *each) for each in messages[start : start + _AT_ONCE])
+            stored += await asyncio.gather(*portion)
         changed = tuple(each.query for each in parcel.routes)
-        mark = ParcelMark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, stored)
+        mark = ParcelMark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, tuple(stored))
         identity = f"{self._project}/mark/{parcel.cycle}"
         self._last_mark = await self._put(stream, self._subjects.mark, mark_bytes(mark), identity)
 
@@ -172,29 +169,27 @@ class NatsBroker:
             self._buckets[group] = len(members), buckets
         return buckets
 
-    def _divided(self, parcel: Parcel) -> Iterator[tuple[Message, tuple[int, int] | None, bytes]]:
-        """The messages as NATS gets them: by buckets where that pays, and none too large."""
-        ordinals: dict[tuple[str, int], int] = {}
+    def _divided(self, parcel: Parcel) -> Iterator[tuple[Stored, bytes]]:
+        """The messages as NATS gets them, without numbers: by buckets where that pays, and none too large."""
+        ordinals: Counter[tuple[str, int]] = Counter()
         for each in parcel.messages:
             buckets = self._buckets_of(each.group)
             divide = buckets is not None and buckets.column in each.rows.column_names
             at_least = max(1, _WORTHWHILE * each.rows.num_rows // max(1, each.rows.nbytes))
             divide = divide and each.rows.num_rows >= 2 * at_least
-            parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [(None, each.rows)]
+            parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [((), each.rows)]
             for bucket, rows in parts:
                 for _, data in stream_pieces(rows, self._connection.largest_payload - _HEADROOM, self.name):
-                    ordinal = ordinals.get((each.group, each.epoch), 0)
-                    ordinals[each.group, each.epoch] = ordinal + 1
-                    yield Message(each.group, each.epoch, ordinal, each.watermark, rows), bucket, data
+                    ordinal = ordinals[each.group, each.epoch]
+                    ordinals[each.group, each.epoch] += 1
+                    yield Stored(each.group, each.epoch, ordinal, each.watermark, 0, *bucket), data
 
-    async def _publish(
-        self, stream: Any, parcel: Parcel, each: Message, buckets: tuple[int, int] | None, data: bytes
-    ) -> int:
+    async def _publish(self, stream: Any, cycle: int, each: Stored, data: bytes) -> Stored:
         # With the checksum, since rows that are divided again after a restart are other messages.
-        place = f"{each.group}/{each.epoch}/{parcel.cycle}/{each.ordinal}"
+        place = f"{each.group}/{each.epoch}/{cycle}/{each.ordinal}"
         identity = f"{self._project}/{place}/{zlib.crc32(data):08x}"
-        subject = self._subjects.rows(each.group, None if buckets is None else buckets[0])
-        return await self._put(stream, subject, data, identity)
+        number = await self._put(stream, self._subjects.rows(each.group, each.first), data, identity)
+        return msgspec.structs.replace(each, number=number)
 
     async def _put(self, stream: Any, subject: str, data: bytes, identity: str) -> int:
         """The number that NATS gave a message, now or when it got it first."""

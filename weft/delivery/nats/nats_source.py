@@ -14,8 +14,7 @@ from weft.delivery.log.delivery_errors import BrokerError, LogError
 from weft.delivery.log.delivery_log import BEGINNING
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Gone, Message, NoParcels, Parcel, table_of
-from weft.delivery.matching.members import Members
-from weft.delivery.matching.sharing import share
+from weft.delivery.matching.members import Members, share
 from weft.delivery.nats.connection import NatsConnection, find, split_address
 from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, mark_of
 
@@ -130,7 +129,7 @@ class NatsSource:
         """A parcel with the messages that members can have rows in; None if one of these is gone."""
         routes = []
         for query in mark.routes:
-            if query in members:
+            if query in members.routes:
                 route = await self._route(stream, query)
                 if route is None:
                     raise self._lost(f"where answers of query '{query}' are found")
@@ -146,13 +145,13 @@ class NatsSource:
                 if message is None:
                     return None
                 table = table_of(message.data)
-                messages.append(Message(each.group, each.epoch, each.ordinal, each.watermark, table))
+                messages.append(Message(each.group, each.epoch, each.watermark, table))
         return Parcel(self._project, mark.cycle, mark.at, mark.previous, tuple(routes), tuple(messages))
 
     async def _wanted(self, stream: Any, mark: ParcelMark, members: Members) -> list[Stored]:
         """The messages of the epochs that members take rows of, in the buckets that these rows can be in."""
         conjunctions: dict[tuple[str, int], list[Any]] = {}
-        for route in members.routes():
+        for route in members.routes.values():
             for subscription, span in route.legs:
                 since, until = span.since or mark.cycle, mark.cycle + 1 if span.until is None else span.until
                 if not span.by and not since <= mark.cycle < until:

@@ -177,7 +177,7 @@ class Hub:
                 self._links.append(reader)
             else:
                 self._of_query.setdefault(reader.query, []).append(reader)
-                if reader.query not in self._members and reader.query in self.routes:
+                if reader.query not in self._members.routes and reader.query in self.routes:
                     self._members.put(self.routes[reader.query])
             reader.missed = MissedRows(self.through)
             self.go_live(reader)

@@ -1,33 +1,179 @@
-"""Subscribers of the delivery log itself: in the process that publishes, or in another one of the same machine."""
+"""Where parcels come from, what one query has of them, and subscribers of the log of this machine."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from weft.delivery.log.access import ACCESS, Access
-from weft.delivery.log.delivery_errors import UnknownQuery
+from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
 from weft.delivery.log.delivery_log import (
     BEGINNING,
     Limits,
     cycles,
     head_of,
+    listen,
     missing,
     parcel_path,
     read_parcel,
     read_routes,
 )
 from weft.delivery.log.itinerary import Itinerary, from_clock
-from weft.delivery.log.parcel import Batch, Dropped, Parcel
-from weft.delivery.matching.members import Members
+from weft.delivery.log.parcel import Batch, Dropped, Gone, NoParcels, Parcel
+from weft.delivery.matching.members import Members, share
 from weft.delivery.subscribers.hub import Reader, borrow_hub, return_hub
-from weft.delivery.subscribers.subscriber import Start, Subscriber, not_known_before
+from weft.delivery.subscribers.subscriber import Start, Subscriber
+
+_LOOK_EVERY: Final = 0.05
+
+
+class ParcelSource(Protocol):
+    """Gives parcels in the order of their cycles, as far as they are of use to some members."""
+
+    def route(self, query: str) -> Itinerary | None:
+        """The newest itinerary of a query."""
+
+    def newest(self) -> int:
+        """The newest cycle with a parcel."""
+
+    def before(self, cycle: int) -> int:
+        """The cycle of the newest parcel before a cycle that is still there, or BEGINNING."""
+
+    def published_before(self, at: int) -> int:
+        """The cycle of the newest parcel that was published before a time, or BEGINNING."""
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
+        """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
+
+    def close(self) -> None:
+        """Close the source."""
+
+
+class LogSource:
+    """The log in a directory of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._new = threading.Event()
+        self._unlisten = listen(directory, self._new.set)
+
+    def route(self, query: str) -> Itinerary | None:
+        return read_routes(self._directory).get(query)
+
+    def newest(self) -> int:
+        return max(cycles(self._directory), default=BEGINNING)
+
+    def before(self, cycle: int) -> int:
+        return max((each for each in cycles(self._directory) if each < cycle), default=BEGINNING)
+
+    def published_before(self, at: int) -> int:
+        before = BEGINNING
+        for cycle in cycles(self._directory):
+            head = head_of(self._directory, cycle)
+            if head is not None and head.parcel.at >= at:
+                break
+            before = cycle
+        return before
+
+    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
+        waited = 0.0
+        while True:
+            for cycle in cycles(self._directory):
+                parcel = read_parcel(self._directory, cycle) if cycle > after else None
+                if parcel is not None:
+                    if parcel.previous is not None and parcel.previous > after:
+                        return Gone(parcel.previous)
+                    return share(parcel, members) or NoParcels(cycle)
+            if waited >= timeout:
+                return None
+            self._new.wait(_LOOK_EVERY)
+            self._new.clear()
+            waited += _LOOK_EVERY
+
+    def close(self) -> None:
+        self._unlisten()
+
+
+class QueryAnswers:
+    """What one query has of parcels, by its newest itinerary, from where its user has begun."""
+
+    def __init__(self, query: str, route: Itinerary | None) -> None:
+        self._query = query
+        self.members = Members([] if route is None else [route])
+        #: Up to a cycle the user takes only answers from a clock on.
+        self._narrowed: tuple[Members, int] | None = None
+
+    def begin(self, source: ParcelSource, start: Start, here: int) -> tuple[int, list[Batch]]:
+        """The place after which answers come, and the answers from before it that the user gets first.
+
+        Without a start that is the newest place, `here`. Raises DeliveryError for answers from before the time that the
+        itinerary still covers.
+        """
+        route = self.members.routes.get(self._query)
+        if start.after is not None:
+            return start.after, []
+        if start.since is not None:
+            return self._known_after(source.published_before(start.since), source), []
+        if start.since_clock is not None:
+            if route is not None:
+                self._narrowed = Members([from_clock(route, start.since_clock)]), here
+            return self._known_after(BEGINNING, source), []
+        return here, self._newest(start.last or 0, here, source)
+
+    def of(self, parcel: Parcel) -> Batch | Dropped | None:
+        """The query's answers in a parcel."""
+        if self._is_unknown(parcel.cycle):
+            return self.dropped(parcel.cycle - 1, parcel.cycle)
+        is_history = self._narrowed is not None and parcel.cycle <= self._narrowed[1]
+        members = self._narrowed[0] if self._narrowed is not None and is_history else self.members
+        return next(members.batches(parcel), None)
+
+    def dropped(self, after: int, until: int, rows: int | None = None) -> Dropped:
+        """The notice that cycles are gone."""
+        return Dropped(self._query, None if after == BEGINNING else after, until, rows)
+
+    def _newest(self, count: int, until: int, source: ParcelSource) -> list[Batch]:
+        """The newest answers up to a cycle, as many as were asked for or as there are."""
+        found: list[Batch] = []
+        while count > 0 and until > BEGINNING:
+            if self._is_unknown(until):
+                raise self._not_known()
+            before = source.before(until)
+            item = source.next(before, self.members, 0)
+            for batch in self.members.batches(item) if isinstance(item, Parcel) and item.cycle <= until else ():
+                found.append(batch.newest(count))
+                count -= batch.table.num_rows
+            until = before
+        return found[::-1]
+
+    def _known_after(self, place: int, source: ParcelSource) -> int:
+        """A place, if the itinerary tells of all that comes after it."""
+        route = self.members.routes.get(self._query)
+        if route is not None and route.complete_from is not None and place < source.before(route.complete_from):
+            raise self._not_known()
+        return place
+
+    def _is_unknown(self, cycle: int) -> bool:
+        route = self.members.routes.get(self._query)
+        return route is not None and route.complete_from is not None and cycle < route.complete_from
+
+    def _not_known(self) -> DeliveryError:
+        complete_from = self.members.routes[self._query].complete_from
+        assert complete_from is not None
+        return DeliveryError(
+            f"query '{self._query}' has changed its group so often that nobody knows which rows before cycle "
+            f"{complete_from} were its own; begin later: with after={complete_from - 1}, or fewer answers"
+        )
 
 
 class LocalSubscriber(Subscriber):
-    """A reader of the hub that this process has for the directory."""
+    """A reader of the hub that this process has for the directory of a log."""
 
     def __init__(
         self, directory: Path, query: str, start: Start, token: str | None, limits: Limits, wait: bool = False
@@ -36,18 +182,21 @@ class LocalSubscriber(Subscriber):
         Access.read(directory / ACCESS).check(token, query)
         self._hub = borrow_hub(directory)
         self._is_closed = False
-        route, self._as_of = self._hub.route(query)
-        if route is None and not wait:
-            known = self._hub.routes
-            self.close()
-            raise UnknownQuery(unknown(query, known))
-        self._members = Members([route] if route else [])
-        self._first: deque[Batch] = deque()
-        self._narrowed: tuple[Members, int] | None = None
         self._until = start.until
-        after = self._first_place(start)
+        try:
+            route, self._as_of = self._hub.route(query)
+            if route is None and not wait:
+                raise UnknownQuery(unknown(query, self._hub.routes))
+            self._answers = QueryAnswers(query, route)
+            here = self._as_of if start.until is None else min(self._as_of, start.until)
+            with contextlib.closing(LogSource(directory)) as source:
+                after, first = self._answers.begin(source, start, here)
+        except BaseException:
+            return_hub(self._hub)
+            raise
+        self._first = deque(first)
         self._reader: Reader[Batch | Dropped] = Reader(
-            self._hub, after, self._cut, self._dropped, self._wake, limits.queue, query
+            self._hub, after, self._cut, self._answers.dropped, self._wake, limits.queue, query
         )
 
     @property
@@ -72,87 +221,25 @@ class LocalSubscriber(Subscriber):
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            if hasattr(self, "_reader"):
-                self._reader.close()
+            self._reader.close()
             return_hub(self._hub)
             self._wake()
-
-    # -- where to begin -----------------------------------------------------------------------------------------------
-
-    def _first_place(self, start: Start) -> int:
-        if start.after is not None:
-            return start.after
-        here = self._as_of if start.until is None else min(self._as_of, start.until)
-        route, _ = self._hub.route(self.query)
-        if start.since is not None:
-            return self._known_after(self._before(start.since), route)
-        if start.since_clock is not None:
-            if route is not None:
-                self._narrowed = Members([from_clock(route, start.since_clock)]), here
-            return self._known_after(BEGINNING, route)
-        if start.last is not None:
-            self._first.extend(self._newest(start.last, here))
-        return here
-
-    def _before(self, since: int) -> int:
-        """The place before the first parcel that was published at a time or later."""
-        listed = [cycle for cycle in cycles(self._hub.directory) if cycle <= self._as_of]
-        for at, cycle in enumerate(listed):
-            head = head_of(self._hub.directory, cycle)
-            if head is not None and head.parcel.at >= since:
-                if at:
-                    return listed[at - 1]
-                return BEGINNING
-        return self._as_of
-
-    def _newest(self, count: int, until: int) -> list[Batch]:
-        """The newest answers up to a cycle, as many as were asked for or as there are."""
-        found: list[Batch] = []
-        missing = count
-        route, _ = self._hub.route(self.query)
-        for cycle in reversed(cycles(self._hub.directory)):
-            if missing > 0 and route is not None and _is_unknown(cycle, route):
-                raise not_known_before(route)
-            parcel = read_parcel(self._hub.directory, cycle) if cycle <= until and missing > 0 else None
-            for batch in self._members.batches(parcel) if parcel is not None else ():
-                found.append(batch.newest(missing))
-                missing -= batch.table.num_rows
-        return found[::-1]
-
-    # -- catching up --------------------------------------------------------------------------------------------------
-
-    def _known_after(self, place: int, route: Itinerary | None) -> int:
-        """A place, if the itinerary tells of all that comes after it."""
-        if route is not None and any(place < each and _is_unknown(each, route) for each in cycles(self._hub.directory)):
-            raise not_known_before(route)
-        return place
 
     def _cut(self, parcel: Parcel) -> Batch | Dropped | None:
         route, as_of = self._hub.route(self.query)
         if route is not None and as_of > self._as_of:
-            self._members.put(route)
+            self._answers.members.put(route)
             self._as_of = as_of
         if parcel.cycle > self._as_of:
             for each in parcel.routes:
                 if each.query == self.query:
-                    self._members.put(each)
+                    self._answers.members.put(each)
             self._as_of = parcel.cycle
-        if self.query in self._members and _is_unknown(parcel.cycle, self._members.route(self.query)):
-            return self._dropped(parcel.cycle - 1, parcel.cycle, None)
-        if self._narrowed is not None and parcel.cycle <= self._narrowed[1]:
-            return next(self._narrowed[0].batches(parcel), None)
-        return next(self._members.batches(parcel), None)
-
-    def _dropped(self, after: int, until: int, rows: int | None) -> Dropped:
-        return Dropped(self.query, None if after == BEGINNING else after, until, rows)
+        return self._answers.of(parcel)
 
     def _has_ended(self) -> bool:
         route, _ = self._hub.route(self.query)
         return route is not None and route.ended is not None and self.position >= route.ended
-
-
-def _is_unknown(cycle: int, route: Itinerary) -> bool:
-    return route.complete_from is not None and cycle < route.complete_from
 
 
 def unknown(query: str, known: dict[str, Itinerary]) -> str:
@@ -167,23 +254,20 @@ def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:
     Raises DamagedLog if one of these cycles is missing.
     """
     route = read_routes(directory).get(query)
-    if route is None:
-        return []
-    members = Members()
-    members.put(route)
-    found: list[pa.Table] = []
-    rows = 0
+    return list(_newest_first(directory, Members([route]), most))[::-1] if route is not None else []
+
+
+def _newest_first(directory: Path, members: Members, most: int) -> Iterator[pa.Table]:
     previous: int | None = None
     for cycle in reversed(cycles(directory)):
-        if rows >= most:
-            break
+        if most <= 0:
+            return
         if previous is not None and previous != cycle:
             raise missing(parcel_path(directory, previous))
         parcel = read_parcel(directory, cycle)
         if parcel is None:
-            break
+            return
         previous = parcel.previous
-        tables = [each.table for each in members.batches(parcel)]
-        rows += sum(each.num_rows for each in tables)
-        found = [*tables, *found]
-    return found
+        for each in members.batches(parcel):
+            most -= each.table.num_rows
+            yield each.table

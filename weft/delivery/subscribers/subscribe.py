@@ -10,10 +10,8 @@ from datetime import datetime
 from pathlib import Path
 
 from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery, retry_pause
-from weft.delivery.log.delivery_log import BEGINNING, Limits
-from weft.delivery.log.itinerary import from_clock
+from weft.delivery.log.delivery_log import Limits
 from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel
-from weft.delivery.matching.members import Members
 from weft.delivery.nats.nats_source import NatsSource
 from weft.delivery.subscribers.edge_protocol import (
     BATCH,
@@ -24,8 +22,8 @@ from weft.delivery.subscribers.edge_protocol import (
     json_frame,
     split_host,
 )
-from weft.delivery.subscribers.local import LocalSubscriber
-from weft.delivery.subscribers.subscriber import QueuedSubscriber, Start, Subscriber, microseconds, not_known_before
+from weft.delivery.subscribers.local import LocalSubscriber, QueryAnswers
+from weft.delivery.subscribers.subscriber import QueuedSubscriber, Start, Subscriber, microseconds
 
 
 class EdgeSubscriber(QueuedSubscriber):
@@ -96,12 +94,12 @@ class EdgeSubscriber(QueuedSubscriber):
             document = document_of(content)
             if "end" in document:
                 return True
-            if "until" in document:
-                dropped = Dropped(self.query, document["after"], document["until"], document.get("rows"))
-                self._put(dropped.until, dropped)
-            else:
-                self._put(document["through"], None)
-            self._go_on_after(document["until"] if "until" in document else document["through"])
+            place, dropped = document.get("through"), None
+            if place is None:
+                place = document["until"]
+                dropped = Dropped(self.query, document["after"], place, document.get("rows"))
+            self._put(place, dropped)
+            self._go_on_after(place)
         return True
 
     def _go_on_after(self, cycle: int) -> None:
@@ -113,8 +111,7 @@ class NatsSubscriber(QueuedSubscriber):
 
     def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
         super().__init__(query, limits.queue)
-        self._start = start
-        self._narrowed: tuple[Members, int] | None = None
+        self._until = start.until
         self._source = NatsSource(address, token)
         try:
             route = self._source.route(query)
@@ -122,12 +119,16 @@ class NatsSubscriber(QueuedSubscriber):
                 route = self._source.route(query)
             if route is None:
                 raise UnknownQuery(f"query '{query}' is not known to this broker; is its project running?")
-            self._members = Members([route])
-            self._place = self._first_place()
+            self._answers = QueryAnswers(query, route)
+            newest = self._source.newest()
+            here = newest if start.until is None else min(newest, start.until)
+            self._place, first = self._answers.begin(self._source, start, here)
         except BaseException:
             self._source.close()
             raise
-        self._position = self._queue[0][0] - 1 if self._queue else self._place
+        self._position = first[0].cycle - 1 if first else self._place
+        self._queue.extend((batch.cycle, batch) for batch in first)
+        self._queue.append((self._place, None))
         self._thread.start()
 
     def close(self) -> None:
@@ -137,83 +138,33 @@ class NatsSubscriber(QueuedSubscriber):
         self._thread.join(10)
         self._source.close()
 
-    def _first_place(self) -> int:
-        start = self._start
-        if start.after is not None:
-            return start.after
-        if start.since is not None:
-            return self._known_after(self._source.published_before(start.since))
-        newest = self._source.newest()
-        here = newest if start.until is None else min(newest, start.until)
-        if start.since_clock is not None:
-            self._narrowed = Members([from_clock(self._members.route(self.query), start.since_clock)]), here
-            return self._known_after(BEGINNING)
-        if found := self._newest(start.last or 0, here):
-            self._queue.extend((batch.cycle, batch) for batch in found)
-            self._queue.append((here, None))
-        return here
-
-    def _known_after(self, place: int) -> int:
-        """A place, if the itinerary tells of all that comes after it."""
-        route = self._members.route(self.query)
-        if route.complete_from is not None and place < self._source.before(route.complete_from):
-            raise not_known_before(route)
-        return place
-
-    def _newest(self, count: int, until: int) -> list[Batch]:
-        found: list[Batch] = []
-        cycle = until
-        while count > 0 and cycle > BEGINNING:
-            if self._is_unknown(cycle):
-                raise not_known_before(self._members.route(self.query))
-            before = self._source.before(cycle)
-            item = self._source.next(before, self._members, 0)
-            for batch in self._members.batches(item) if isinstance(item, Parcel) and item.cycle <= cycle else ():
-                found.append(batch.newest(count))
-                count -= batch.table.num_rows
-            cycle = before
-        return found[::-1]
-
     def _feed(self) -> None:
         failures = 0
-        until = self._start.until
-        while not self._closing.is_set() and not self._has_ended() and (until is None or self._place < until):
+        while not self._closing.is_set() and not self._has_ended():
             try:
-                item = self._source.next(self._place, self._members, 1.0)
+                item = self._source.next(self._place, self._answers.members, 1.0)
                 failures = 0
             except BrokerError:
                 self._closing.wait(retry_pause(failures))
                 failures += 1
                 continue
             if isinstance(item, Gone):
-                self._go_to(
-                    item.until, Dropped(self.query, None if self._place == BEGINNING else self._place, item.until)
-                )
+                self._go_to(item.until, self._answers.dropped(self._place, item.until))
             elif isinstance(item, Parcel):
-                if until is not None and item.cycle > until:
+                if self._until is not None and item.cycle > self._until:
                     return
-                self._go_to(item.cycle, self._answers(item))
+                self._go_to(item.cycle, self._answers.of(item))
             elif item is not None:
                 self._go_to(item.through, None)
-
-    def _answers(self, parcel: Parcel) -> Batch | Dropped | None:
-        if self._is_unknown(parcel.cycle):
-            return Dropped(self.query, parcel.cycle - 1, parcel.cycle)
-        is_history = self._narrowed is not None and parcel.cycle <= self._narrowed[1]
-        members = self._narrowed[0] if self._narrowed is not None and is_history else self._members
-        return next(members.batches(parcel), None)
-
-    def _is_unknown(self, cycle: int) -> bool:
-        complete_from = self._members.route(self.query).complete_from
-        return complete_from is not None and cycle < complete_from
 
     def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
         self._place = place
         self._put(place, item)
 
     def _has_ended(self) -> bool:
-        ended = self._members.route(self.query).ended
-        return ended is not None and self._place >= ended
+        ended = self._answers.members.routes[self.query].ended
+        ends = [each for each in (ended, self._until) if each is not None]
+        return any(self._place >= each for each in ends)
 
 
 def subscribe(

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.delivery_log import BEGINNING
-from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Batch, Dropped
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,15 +41,6 @@ class Start:
             raise ValueError("give one of last, since, since_clock and after, not several")
         if self.last is not None and self.last < 0:
             raise ValueError("last is a number of answers, and cannot be negative")
-
-
-def not_known_before(route: Itinerary) -> DeliveryError:
-    """The error for answers from before the time that an itinerary still covers."""
-    assert route.complete_from is not None
-    return DeliveryError(
-        f"query '{route.query}' has changed its group so often that nobody knows which rows before cycle "
-        f"{route.complete_from} were its own; begin later: with after={route.complete_from - 1}, or fewer answers"
-    )
 
 
 def microseconds(time: datetime | int) -> int:
