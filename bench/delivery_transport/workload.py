@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from weft.delivery import Itinerary, Published, Span
+from weft.delivery import Itinerary, Message, Span
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 _SYMBOLS = 60
@@ -41,7 +41,7 @@ def _member(query: str, chance: random.Random) -> Itinerary:
     return Itinerary(query, (subscription,), (Span(group, 0, since=0),))
 
 
-def rows(cycle: int, count: int) -> list[Published]:
+def rows(cycle: int, count: int) -> list[Message]:
     """What the groups publish in a cycle."""
     random_ = np.random.default_rng(cycle)
     published = []
@@ -55,5 +55,5 @@ def rows(cycle: int, count: int) -> list[Published]:
             "price": pa.array(random_.uniform(0, 100, count)),
             "quantity": pa.array(random_.integers(0, 1000, count)),
         }
-        published.append(Published(group, 0, pa.table(table), cycle * 1_000_000))
+        published.append(Message(group, 0, pa.table(table), cycle * 1_000_000))
     return published

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from tests.support.processes import EdgeProcess
 from weft.cli.app import app
-from weft.delivery import Itinerary, Limits, Published, Publisher, Span
+from weft.delivery import Itinerary, Limits, Message, Publisher, Span
 from weft.delivery.log.delivery_log import delivery_directory
 from weft.loom import Loom
 from weft.plan.subscription import Comparison, Subscription
@@ -35,7 +35,7 @@ def project(tmp_path: Path) -> Path:
     publisher = Publisher(delivery_directory(tmp_path), "p", limits=Limits(rows=4))
     rows = pa.table({"n": [1, 2, 3], "s": ["a", "b", None]})
     for cycle in range(2):
-        publisher.write(cycle, [Published("g", 0, rows)], [_route("hot"), _route("cold")] if not cycle else [])
+        publisher.write(cycle, [Message("g", 0, rows)], [_route("hot"), _route("cold")] if not cycle else [])
         publisher.committed(cycle)
     return tmp_path
 

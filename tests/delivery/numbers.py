@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from weft.delivery import Dropped, Itinerary, Published, Publisher, Subscriber
+from weft.delivery import Dropped, Itinerary, Message, Publisher, Subscriber
 
 PATIENCE = 180.0
 
 
 def publish(publisher: Publisher, cycle: int, numbers: list[int], *control: Itinerary) -> None:
     """A cycle in which the group g publishes numbers in its column n."""
-    publisher.write(cycle, [Published("g", 0, pa.table({"n": numbers}), cycle)], control)
+    publisher.write(cycle, [Message("g", 0, pa.table({"n": numbers}), cycle)], control)
     publisher.committed(cycle)
 
 

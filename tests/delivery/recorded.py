@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from weft.delivery import Itinerary, Published, Span
+from weft.delivery import Itinerary, Message, Span
 from weft.plan.subscription import Comparison, Meeting, Schedule, Subscription
 
 SYMBOLS = ("AA", "BB", "CC", "DD", "EE", "FF")
@@ -24,7 +24,7 @@ class Played:
     """What a cycle publishes."""
 
     cycle: int
-    published: tuple[Published, ...]
+    published: tuple[Message, ...]
     control: tuple[Itinerary, ...]
 
 
@@ -94,7 +94,7 @@ def _member(query: str, chance: random.Random, epoch: dict[str, int], cycle: int
     return Itinerary(query, (subscription,), (Span(group, epoch[group], by, since),))
 
 
-def _published(group: str, epoch: int, chance: random.Random, cycle: int, count: int) -> Published:
+def _published(group: str, epoch: int, chance: random.Random, cycle: int, count: int) -> Message:
     base = cycle * 10 * _MINUTE
     clocks = [base + chance.randrange(0, 10) * _MINUTE for _ in range(count)]
     stamp = pa.timestamp("us", "UTC")
@@ -110,4 +110,4 @@ def _published(group: str, epoch: int, chance: random.Random, cycle: int, count:
     if group == "means":
         columns["window_start"] = pa.array(clocks, stamp)
         columns["window_end"] = pa.array([each + 10 * _MINUTE for each in clocks], stamp)
-    return Published(group, epoch, pa.table(columns), base)
+    return Message(group, epoch, pa.table(columns), base)

@@ -109,7 +109,7 @@ def test_index_and_each_member_alone_and_the_naive_evaluator_agree(
     table: pa.Table, data: st.DataObject, epoch: int, cycle: int
 ) -> None:
     itineraries = [data.draw(_itineraries(f"q{number}")) for number in range(data.draw(st.integers(1, 6)))]
-    parcel = Parcel("p", cycle, 0, messages=(Message("g", epoch, None, table),))
+    parcel = Parcel("p", cycle, 0, messages=(Message("g", epoch, table),))
     together = _found(itineraries, parcel)
     rows = plain_rows(table)
     for each in itineraries:

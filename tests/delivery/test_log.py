@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from weft.delivery import Itinerary, Limits, LogError, Published, Publisher, Span
+from weft.delivery import Itinerary, Limits, LogError, Message, Publisher, Span
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_log import cycles, head_of, parcel_path, read_parcel, read_routes
 from weft.plan.subscription import Comparison, Subscription
@@ -24,13 +24,13 @@ def _route(query: str, epoch: int = 0, ended: int | None = None) -> Itinerary:
 
 
 def _publish(publisher: Publisher, cycle: int, *numbers: int) -> None:
-    publisher.write(cycle, [Published("g1", 0, _rows(*numbers), 7)])
+    publisher.write(cycle, [Message("g1", 0, _rows(*numbers), 7)])
     publisher.committed(cycle)
 
 
 def test_a_cycle_is_there_when_it_is_committed(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    publisher.write(4, [Published("g1", 0, _rows(1, 2), 7), Published("g1", 0, _rows(3), 7)], [_route("q")])
+    publisher.write(4, [Message("g1", 0, _rows(1, 2), 7), Message("g1", 0, _rows(3), 7)], [_route("q")])
     assert cycles(tmp_path) == []
     publisher.committed(4)
     parcel = read_parcel(tmp_path, 4)
@@ -44,7 +44,7 @@ def test_a_cycle_is_there_when_it_is_committed(tmp_path: Path) -> None:
 
 def test_a_cycle_that_publishes_nothing_leaves_no_file(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
-    publisher.write(4, [Published("g1", 0, _rows(), 7)])
+    publisher.write(4, [Message("g1", 0, _rows(), 7)])
     publisher.committed(4)
     assert cycles(tmp_path) == []
 
@@ -52,8 +52,8 @@ def test_a_cycle_that_publishes_nothing_leaves_no_file(tmp_path: Path) -> None:
 def test_a_start_shows_what_was_committed_and_forgets_what_was_not(tmp_path: Path) -> None:
     killed = Publisher(tmp_path, "p")
     _publish(killed, 1, 1)
-    killed.write(2, [Published("g1", 0, _rows(2))])  # committed by the engine, which then died
-    killed.write(3, [Published("g1", 0, _rows(3))])  # not committed
+    killed.write(2, [Message("g1", 0, _rows(2))])  # committed by the engine, which then died
+    killed.write(3, [Message("g1", 0, _rows(3))])  # not committed
     publisher = Publisher(tmp_path, "p")
     publisher.committed(2)
     assert cycles(tmp_path) == [1, 2]
@@ -66,9 +66,9 @@ def test_a_start_shows_what_was_committed_and_forgets_what_was_not(tmp_path: Pat
 
 def test_the_oldest_cycles_go_and_their_itineraries_stay(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p", limits=Limits(rows=3))
-    publisher.write(0, [Published("g1", 0, _rows(0))], [_route("q"), _route("r"), _route("gone")])
+    publisher.write(0, [Message("g1", 0, _rows(0))], [_route("q"), _route("r"), _route("gone")])
     publisher.committed(0)
-    publisher.write(1, [Published("g1", 0, _rows(1))], [_route("q", epoch=1), _route("gone", ended=1)])
+    publisher.write(1, [Message("g1", 0, _rows(1))], [_route("q", epoch=1), _route("gone", ended=1)])
     publisher.committed(1)
     for cycle in range(2, 6):
         _publish(publisher, cycle, cycle)
@@ -77,7 +77,7 @@ def test_the_oldest_cycles_go_and_their_itineraries_stay(tmp_path: Path) -> None
     assert Publisher(tmp_path, "p").routes() == publisher.routes()
     oldest = head_of(tmp_path, 3)
     assert oldest is not None
-    assert oldest.parcel.previous == 2
+    assert oldest.previous == 2
 
 
 def test_the_newest_cycle_stays_however_large(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LogError, match="No space left on device; make room"):
-        publisher.write(1, [Published("g1", 0, _rows(1))])
+        publisher.write(1, [Message("g1", 0, _rows(1))])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -25,7 +25,7 @@ from weft.delivery import (
     Itinerary,
     Limits,
     LogError,
-    Published,
+    Message,
     Publisher,
     Span,
     UnknownQuery,
@@ -181,7 +181,7 @@ def test_rows_larger_than_a_message_are_split_and_one_that_is_too_large_is_said(
     assert publisher.wait_until_forwarded(PATIENCE)
     with subscribe(f"{nats.url}/p", "q", after=-1) as answers:
         assert sorted(next_numbers(answers, 400_000)) == sorted(numbers)  # type: ignore[type-var]
-    publisher.write(1, [Published("g", 0, pa.table({"n": [chance.randbytes(2 << 20)]}))])
+    publisher.write(1, [Message("g", 0, pa.table({"n": [chance.randbytes(2 << 20)]}))])
     publisher.committed(1)
     assert not publisher.wait_until_forwarded(0.5)
     assert any("larger than NATS" in sentence for sentence in said)

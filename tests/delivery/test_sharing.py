@@ -27,7 +27,7 @@ def _parcels(cycles: int, members: int, seed: int) -> list[Parcel]:
             played.cycle,
             None,
             played.control,
-            tuple(Message(each.group, each.epoch, None, each.table) for each in played.published),
+            tuple(replace(each, watermark=None) for each in played.published),
         )
         for played in play(cycles, members, seed, rows=15)
     ]
@@ -55,7 +55,7 @@ def test_trees_of_routers_deliver_exactly_and_once(seed: int, tell: bool) -> Non
         at: dict[int, Parcel | None] = {0: parcel}
         for each in parcel.routes:
             for node, link in links.items():
-                if each.query in behind[node] and each.query not in link:
+                if each.query in behind[node] and each.query not in link.routes:
                     link.put(each)
         for node in parent:
             came = at[parent[node]]
@@ -107,13 +107,13 @@ def test_a_row_goes_with_the_columns_that_its_takers_need() -> None:
     second = Subscription("g", (("c", "c"),), ((Comparison("b", ">", 8),),))
     members = Members([Itinerary(name, (each,), (Span("g", 0),)) for name, each in (("q1", first), ("q2", second))])
     rows = pa.table({"a": [1, 2, 3], "b": [5, 6, 9], "c": [10, 20, 30], "d": [0, 0, 0]})
-    shared = share(Parcel("p", 1, 0, messages=(Message("g", 0, None, rows),)), members)
+    shared = share(Parcel("p", 1, 0, messages=(Message("g", 0, rows),)), members)
     assert shared is not None
     assert [each.rows.to_pydict() for each in shared.messages] == [
         {"a": [2], "b": [6]},
         {"a": [3], "b": [9], "c": [30]},
     ]
-    nothing = replace(shared, messages=(Message("g", 1, None, rows),), routes=())
+    nothing = replace(shared, messages=(Message("g", 1, rows),), routes=())
     assert share(nothing, members) is None
 
 
@@ -124,7 +124,7 @@ def test_rows_with_their_takers_need_no_columns_of_conditions() -> None:
     members = Members([Itinerary(name, (each,), (Span("g", 0),), number=number) for name, each, number in legs])
     values = list(range(1_000))
     rows = pa.table({"a": values, "b": [6 + each % 4 for each in values], "c": values})
-    parcel = Parcel("p", 1, 0, messages=(Message("g", 0, None, rows),))
+    parcel = Parcel("p", 1, 0, messages=(Message("g", 0, rows),))
     shared = share(parcel, members, tell=True)
     assert shared is not None
     assert [each.rows.column_names for each in shared.messages] == [["a"], ["a", "c"]]
@@ -139,7 +139,7 @@ def test_rows_with_their_takers_need_no_columns_of_conditions() -> None:
     later = Members([Itinerary("q1", (first,), (Span("g", 0),), number=3)])
     assert list(later.batches(arrived)) == []
     # What few rows would save is not worth naming who takes them.
-    few = share(Parcel("p", 1, 0, messages=(Message("g", 0, None, rows.slice(0, 3)),)), members, tell=True)
+    few = share(Parcel("p", 1, 0, messages=(Message("g", 0, rows.slice(0, 3)),)), members, tell=True)
     assert few is not None
     assert all(each.takers is None for each in few.messages)
 
@@ -150,7 +150,7 @@ def test_what_answers_say_of_rows_that_were_left_out_comes_along(told: bool) -> 
     first = Subscription("g", (("x", "n"),), ((Comparison("n", ">", 5),),))
     members = Members([Itinerary("q", (first,), (Span("g", 0),), number=1)])
     rows = pa.table({"n": [1, 6, 7], "m": [0, 0, 0]}).replace_schema_metadata(said)
-    parcel = decode(encode(Parcel("p", 3, 0, messages=(Message("g", 0, None, rows),))))
+    parcel = decode(encode(Parcel("p", 3, 0, messages=(Message("g", 0, rows),))))
     crossed = _crossed(parcel, members, told)
     assert crossed is not None
     (batch,) = members.batches(decode(encode(crossed)))

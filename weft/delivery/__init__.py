@@ -19,8 +19,8 @@ The rooms, in the order in which a row passes through them:
 from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.log.delivery_log import Limits
 from weft.delivery.log.itinerary import Itinerary, Span
-from weft.delivery.log.parcel import Batch, Dropped
-from weft.delivery.log.publisher import Published, Publisher
+from weft.delivery.log.parcel import Batch, Dropped, Message
+from weft.delivery.log.publisher import Publisher
 from weft.delivery.subscribers.subscribe import subscribe
 from weft.delivery.subscribers.subscriber import Subscriber
 
@@ -33,7 +33,7 @@ __all__ = [
     "Itinerary",
     "Limits",
     "LogError",
-    "Published",
+    "Message",
     "Publisher",
     "Span",
     "Subscriber",

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement
 from weft.cli.app import app
-from weft.delivery.log.checked_file import write_checked
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.messages import Entry, SiteMessage
 from weft.federation.live.site import SiteProcess
+from weft.files.checked_file import write_checked
 from weft.loom.registration import Registration
 
 GOOD = """

@@ -16,10 +16,11 @@ from typing import Final
 from weft.delivery.edges.feed import Added, Came, LinkFeed, SourceFeed
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, DeliveryError, LogError, UnknownQuery
-from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, read_document, wake, write_document
+from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, reading, wake, writing
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Gone, NoParcels, Parcel
 from weft.delivery.subscribers.hub import borrow_hub, return_hub
+from weft.files.checked_file import read_checked, write_checked
 
 STATE: Final = "relay.json"
 _KEEP_EVERY: Final = 0.5
@@ -53,7 +54,7 @@ class Relay:
     """A thread that writes what comes from a feed to the log in a directory."""
 
     def __init__(self, directory: Path, feed: SourceFeed | LinkFeed, limits: Limits) -> None:
-        self._directory = directory
+        self._directory, self._state = directory, directory / STATE
         self._feed = feed
         self.count = LinkCount()
         self.covered: dict[str, Covered] = {}
@@ -188,13 +189,15 @@ class Relay:
         with self._lock:
             covered = self.covered.items()
             queries = {query: {"after": each.after, "route": itinerary.as_json(each.route)} for query, each in covered}
-        write_document(self._directory / STATE, {"place": self._place, "gone": self._gone, "queries": queries})
+        with writing(self._state):
+            write_checked(self._state, {"place": self._place, "gone": self._gone, "queries": queries})
         self._kept_at = time.monotonic()
         self._keeping_took = self._kept_at - now
 
     def _restore(self) -> bool:
         """Take up what the last process had; false if there was none."""
-        document = read_document(self._directory / STATE)
+        with reading(self._state):
+            document = read_checked(self._state)
         if document is None:
             return False
         self._gone = document["gone"]

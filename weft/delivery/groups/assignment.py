@@ -47,7 +47,7 @@ class Assignment:
         self._groups = _kept_groups(catalog, statistics, most_delay, told)
         placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
         self._epochs = running_epochs(catalog)
-        self._itineraries = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
+        self._itineraries = {each.number: from_json(each.document) for each in catalog.deliveries.itineraries()}
 
         #: Members whose groups could not be taken up, since others in them went while nothing ran.
         self._unplaced = self._itineraries.keys() - placed

@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from weft.algebra import Column, Relation, Select, Stream, Table, Value
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
 from weft.delivery.groups.assignment import Assignment, forget_all
 from weft.delivery.groups.epochs import Moment, RunningEpoch
-from weft.delivery.groups.published_statistics import PublishedStatistics
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory
 from weft.delivery.log.itinerary import from_json
-from weft.delivery.log.publisher import Broker, Published, Publisher, open_publisher
+from weft.delivery.log.parcel import Message
+from weft.delivery.log.publisher import Broker, Publisher, open_publisher
 from weft.optimizer.group_results import TrafficStatistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
@@ -75,10 +77,10 @@ class Control:
         rows = [each for group in _by_epoch(published).values() for each in self._as_published(group)]
         changed = self._catalog.deliveries.changed_in(cycle)
         if not self._lacks_routes:
-            self._publisher.write(cycle, rows, [from_json(dict(each.document)) for each in changed])
+            self._publisher.write(cycle, rows, [from_json(each.document) for each in changed])
             return
         known = {each.number: each for each in (*self._catalog.deliveries.itineraries(), *changed)}
-        routes = [replace(from_json(dict(each.document)), complete_from=cycle) for each in known.values()]
+        routes = [replace(from_json(each.document), complete_from=cycle) for each in known.values()]
         self._publisher.write(cycle, rows, routes)
 
     def committed(self, cycle: int) -> None:
@@ -120,7 +122,7 @@ class Control:
         """Whether a log has the itineraries of all that was published."""
         publisher.committed(last.cycle)
         published = [each for each in self._catalog.deliveries.itineraries() if each.cycle <= last.cycle]
-        return all(from_json(dict(each.document)).query in publisher.routes() for each in published)
+        return all(from_json(each.document).query in publisher.routes() for each in published)
 
     def _publisher_of(self, directory: Path, begins_after: int | None) -> Publisher:
         most = self._catalog.settings().max_delivery
@@ -128,7 +130,7 @@ class Control:
         broker, project = _broker(self._catalog), self._catalog.project
         return Publisher(directory, project, limits=limits, broker=broker, say=self._say, begins_after=begins_after)
 
-    def _as_published(self, parts: Sequence[PublishedRows]) -> list[Published]:
+    def _as_published(self, parts: Sequence[PublishedRows]) -> list[Message]:
         """The rows of one epoch: what several parts answer is published by the first of them alone."""
         assert self._assignment is not None
         running = self._assignment.epochs.get((parts[0].stream, parts[0].epoch))
@@ -138,7 +140,7 @@ class Control:
                 if running is not None:
                     self._observed.rows(running.relation, each.rows)
                 rows = each.rows if running is None else _without_others(each.rows, each.part, running)
-                found.append(Published(each.stream, each.epoch, rows, each.watermark))
+                found.append(Message(each.stream, each.epoch, rows, each.watermark))
         return found
 
     def _statistics(self) -> TrafficStatistics:
@@ -183,3 +185,70 @@ def _broker(catalog: Catalog) -> Broker | None:
 
         return NatsBroker(address, catalog.project, grants=delivery_directory(catalog.path.parent))
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")
+
+
+# -- statistics of published rows -------------------------------------------------------------------------------------
+
+#: Rows of a stream that are remembered.
+_SAMPLE: Final = 1024
+
+
+@dataclass
+class PublishedStatistics:
+    """The newest widths and values of published rows, by "stream.column", and the seconds that the first hop takes.
+
+    Groups are decided by them from the next round on: merging costs the columns that are published, widths included,
+    and what two conditions have in common is seen on rows. These rows are those that representatives answer, and not
+    all of a stream: but what lies outside of all members' conditions makes no difference between them.
+    """
+
+    widths: dict[str, float] = field(default_factory=dict)
+    latency: float | None = None
+    _values: dict[str, dict[str, list[Value]]] = field(default_factory=dict)
+
+    def rows(self, relation: Relation, rows: pa.Table) -> None:
+        """See what a representative answered."""
+        of_stream: dict[str, dict[str, pa.ChunkedArray]] = {}
+        for stream, name, published in _columns(relation):
+            if published in rows.column_names:
+                column = rows[published]
+                self.widths[f"{stream}.{name}"] = column.nbytes / rows.num_rows
+                of_stream.setdefault(stream, {})[f"{stream}.{name}"] = column
+        every = -(-rows.num_rows // _SAMPLE)
+        for stream, columns in of_stream.items():
+            # The representative that shows most of a stream is the one to learn from.
+            if len(columns) >= len(self._values.get(stream, {})):
+                self._values[stream] = {
+                    key: plain for key, column in columns.items() if (plain := _plain(column, every)) is not None
+                }
+
+    def statistics(self, rates: Mapping[str, float]) -> TrafficStatistics:
+        """All that is known when members are grouped."""
+        values = {key: found for columns in self._values.values() for key, found in columns.items()}
+        latencies = {} if self.latency is None else {"": self.latency}
+        return TrafficStatistics(rates, dict(self.widths), values, latencies=latencies)
+
+
+def _columns(relation: Relation) -> list[tuple[str, str, str]]:
+    """The columns that a representative shows as they are: whose, which, and published as what."""
+    if not isinstance(relation, Select) or relation.is_grouped:
+        return []
+    sources = {each.alias: each.source.name for each in relation.inputs if isinstance(each.source, Stream | Table)}
+    return [
+        (sources[each.expression.source], each.expression.name, each.name)
+        for each in relation.outputs
+        if isinstance(each.expression, Column) and each.expression.source in sources
+    ]
+
+
+def _plain(column: pa.ChunkedArray, every: int) -> list[Value] | None:
+    """Some values of a column, as constants have them; None if some are NULL or have no such form."""
+    if column.null_count:
+        return None
+    if pa.types.is_timestamp(column.type) or pa.types.is_duration(column.type):
+        column = column.cast(pa.int64())
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(is_kind(column.type) for is_kind in kinds):
+        return None
+    found: list[Any] = column.combine_chunks()[::every].to_pylist()
+    return found

@@ -30,7 +30,7 @@ class Delivered:
 def delivered(catalog: Catalog, name: str) -> Delivered | None:
     """How a query is delivered; None if it is not, or has not been grouped yet."""
     numbers = catalog.members()
-    found = {each.number: from_json(dict(each.document)) for each in catalog.deliveries.itineraries()}
+    found = {each.number: from_json(each.document) for each in catalog.deliveries.itineraries()}
     itinerary = found.get(numbers.get(name, -1))
     if itinerary is None:
         return None

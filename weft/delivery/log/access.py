@@ -22,7 +22,8 @@ from typing import Final
 import msgspec
 
 from weft.delivery.log.delivery_errors import AccessDenied, LogError
-from weft.delivery.log.delivery_log import write_file
+from weft.delivery.log.delivery_log import writing
+from weft.files.atomic import write_atomically
 from weft.files.private_files import private_folder
 
 ACCESS: Final = "access.json"
@@ -116,7 +117,8 @@ def revoke(directory: Path, name: str) -> None:
 
 def _write(directory: Path, grants: Sequence[Grant]) -> None:
     private_folder(directory)
-    write_file(directory / ACCESS, Access(tuple(grants)).encode())
+    with writing(directory / ACCESS):
+        write_atomically(directory / ACCESS, Access(tuple(grants)).encode())
 
 
 def _hash(token: str) -> str:

@@ -19,20 +19,21 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from weft.delivery.log import itinerary
-from weft.delivery.log.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.delivery.log.delivery_errors import DamagedLog, LogError
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Parcel, ParcelHead, checked_head, decode, encode, read_head
 from weft.files.atomic import write_atomically
+from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.files.private_files import private_folder
 
-_Found = TypeVar("_Found")
+_Found = TypeVar("_Found", Parcel, ParcelHead)
 
 #: The place before all cycles.
 BEGINNING: Final = -1
@@ -83,18 +84,12 @@ def cycles(directory: Path) -> list[int]:
 
 def read_parcel(directory: Path, cycle: int) -> Parcel | None:
     """The parcel of a cycle; None if it is not there, or not any more. Raises DamagedLog if it is damaged."""
-    return _read(parcel_path(directory, cycle), lambda file: _checked_cycle(cycle, decode(file.read())))
+    return _read(directory, cycle, lambda file: decode(file.read()))
 
 
 def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], ParcelHead] = read_head) -> ParcelHead | None:
     """A parcel without its rows; None if it is not there. Raises DamagedLog if it is damaged."""
-
-    def head(file: BinaryIO) -> ParcelHead:
-        found = read(file)
-        _checked_cycle(cycle, found.parcel)
-        return found
-
-    return _read(parcel_path(directory, cycle), head)
+    return _read(directory, cycle, read)
 
 
 def read_routes(directory: Path) -> dict[str, Itinerary]:
@@ -105,7 +100,7 @@ def read_routes(directory: Path) -> dict[str, Itinerary]:
         changes, routes = _gathered(directory)
         heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
         for head in heads.values():
-            routes.update({each.query: each for each in head.parcel.routes})
+            routes.update({each.query: each for each in head.routes})
         if _stamp(directory) == before:
             _check_whole(directory, heads, newest, changes)
             return routes
@@ -125,30 +120,24 @@ def _check_whole(directory: Path, heads: Mapping[int, ParcelHead], newest: int |
     if newest is not None and max(heads, default=BEGINNING) < newest:
         raise missing(parcel_path(directory, newest))
     for number, (_, head) in enumerate(sorted(heads.items())):
-        previous = head.parcel.previous
-        if head.parcel.changes > changes:
+        previous = head.previous
+        if head.changes > changes:
             if number == 0 or previous is None:
                 raise _damaged(directory / _ROUTES, ValueError("it lacks itineraries, or is an older copy"))
             raise missing(parcel_path(directory, previous))
-        changes = max(changes, head.parcel.changes + len(head.parcel.routes))
+        changes = max(changes, head.changes + len(head.routes))
 
 
-def _read(path: Path, read: Callable[[BinaryIO], _Found]) -> _Found | None:
+def _read(directory: Path, cycle: int, read: Callable[[BinaryIO], _Found]) -> _Found | None:
+    path = parcel_path(directory, cycle)
     try:
-        with path.open("rb") as file:
-            return read(file)
+        with reading(path), path.open("rb") as file:
+            found = read(file)
+            if found.cycle != cycle:
+                raise Damaged(f"it is the parcel of cycle {found.cycle}")
+            return found
     except FileNotFoundError:
         return None
-    except Damaged as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _checked_cycle(cycle: int, parcel: Parcel) -> Parcel:
-    if parcel.cycle != cycle:
-        raise Damaged(f"it is the parcel of cycle {parcel.cycle}")
-    return parcel
 
 
 def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
@@ -161,7 +150,8 @@ def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
 
 def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
     """How many changes of itineraries were gathered, and the newest itinerary of each query among them."""
-    document = read_document(directory / _ROUTES)
+    with reading(directory / _ROUTES):
+        document = read_checked(directory / _ROUTES)
     if document is None:
         return 0, {}
     return document["changes"], {each["query"]: itinerary.from_json(each) for each in document["routes"]}
@@ -209,10 +199,8 @@ class LogWriter:
         self.directory = directory
         self.begins_after = begins_after
         self._limits = limits
-        try:
+        with writing(directory):
             private_folder(directory)
-        except OSError as error:
-            raise _unwritable(directory, error) from error
         self.heads: dict[int, ParcelHead] = {}
         for cycle in cycles(directory):
             if (head := head_of(directory, cycle, checked_head)) is not None:
@@ -228,14 +216,15 @@ class LogWriter:
 
     def routes(self) -> dict[str, Itinerary]:
         """The newest committed itinerary of every query."""
-        amended = {each.query: each for _, head in sorted(self.heads.items()) for each in head.parcel.routes}
+        amended = {each.query: each for _, head in sorted(self.heads.items()) for each in head.routes}
         return {**self._gathered, **amended}
 
     def write(self, parcel: Parcel) -> None:
         """Keep a parcel until its cycle is committed. It replaces one of the same cycle."""
         before = self.before(parcel.cycle)
         changes = self._changes_up_to(before) if before in self.heads else self._changes
-        write_file(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
+        with writing(self._pending_path(parcel.cycle)):
+            write_atomically(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
 
     def forget(self, cycle: int) -> None:
         """Delete what was written for a cycle that is not committed, if anything was."""
@@ -249,23 +238,19 @@ class LogWriter:
         shown: int | None = None
         for found in _numbered(self.directory, _PENDING):
             pending = self._pending_path(found)
-            try:
+            with writing(pending):
                 if found > cycle:
                     pending.unlink()
                     continue
                 os.replace(pending, parcel_path(self.directory, found))
-            except OSError as error:
-                raise _unwritable(pending, error) from error
             head = head_of(self.directory, found)
             assert head is not None
             self.heads[found] = head
             shown = found
         if shown is None:
             return False
-        try:
+        with writing(self.directory):
             move_marker(self.directory, "newest", self._marked, shown)
-        except OSError as error:
-            raise _unwritable(self.directory, error) from error
         self._marked = shown
         return True
 
@@ -283,7 +268,7 @@ class LogWriter:
                 break
             rows, size = rows - self.heads[cycle].rows, size - self.heads[cycle].size
             gone.append(cycle)
-        routes = [each for cycle in gone for each in self.heads[cycle].parcel.routes]
+        routes = [each for cycle in gone for each in self.heads[cycle].routes]
         if routes:
             self._changes = max(self._changes, self._changes_up_to(gone[-1]))
             self._gather(routes, gone[-1])
@@ -296,12 +281,12 @@ class LogWriter:
         known = self._gathered | {each.query: each for each in routes}
         self._gathered = {name: each for name, each in known.items() if each.ended is None or each.ended > until}
         documents = [itinerary.as_json(each) for each in self._gathered.values()]
-        write_document(self.directory / _ROUTES, {"changes": self._changes, "routes": documents})
+        with writing(self.directory / _ROUTES):
+            write_checked(self.directory / _ROUTES, {"changes": self._changes, "routes": documents})
 
     def _changes_up_to(self, cycle: int) -> int:
         """How many changes of itineraries were published up to a parcel, with its own."""
-        parcel = self.heads[cycle].parcel
-        return parcel.changes + len(parcel.routes)
+        return self.heads[cycle].changes + len(self.heads[cycle].routes)
 
     def _pending_path(self, cycle: int) -> Path:
         return self.directory / f"{cycle:012d}.pending"
@@ -310,46 +295,34 @@ class LogWriter:
 # -- small files, and errors ------------------------------------------------------------------------------------------
 
 
-def write_document(path: Path, document: object) -> None:
-    """Write a small file with a checksum, whole or not at all. Raises LogError."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise LogError if a file cannot be written."""
     try:
-        write_checked(path, document)
+        yield
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise LogError(
+            f"{path} could not be written: {error.strerror}; make room or the directory writable. "
+            "NoParcels of this cycle was published"
+        ) from error
 
 
-def read_document(path: Path) -> dict[str, Any] | None:
-    """What `write_document` has written; None if there is no such file. Raises DamagedLog."""
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Raise LogError if a file that is there cannot be read, and DamagedLog if it is not what was written."""
     try:
-        return read_checked(path)
+        yield
+    except FileNotFoundError:
+        raise
     except Damaged as error:
         raise _damaged(path, error) from error
     except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a small file, whole or not at all. Raises LogError."""
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        raise _unwritable(path, error) from error
+        raise LogError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def missing(path: Path) -> DamagedLog:
     """The error for a parcel that should be there and is not."""
     return DamagedLog(f"{path} is missing; {_ADVICE}")
-
-
-def _unwritable(path: Path, error: OSError) -> LogError:
-    return LogError(
-        f"{path} could not be written: {error.strerror}; make room or the directory writable. "
-        "NoParcels of this cycle was published"
-    )
-
-
-def _unreadable(path: Path, error: OSError) -> LogError:
-    return LogError(f"{path} cannot be read: {error.strerror}")
 
 
 def _damaged(path: Path, error: Exception) -> DamagedLog:

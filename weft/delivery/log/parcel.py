@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.delivery.log import itinerary
-from weft.delivery.log.checked_file import Damaged
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.log.itinerary import Itinerary
+from weft.files.checked_file import Damaged
 
 _PREFIX: Final = struct.Struct(">5sIII")
 _MAGIC: Final = b"WEFT1"
@@ -59,8 +59,8 @@ class Message:
 
     group: str
     epoch: int
-    watermark: int | None
     rows: pa.Table
+    watermark: int | None = None
     takers: RowTakers | None = None
 
 
@@ -83,12 +83,11 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class ParcelHead:
-    """What is known of a parcel without its rows."""
+class ParcelHead(Parcel):
+    """A parcel without its messages, of which it says how many rows they have, and how many bytes it has in all."""
 
-    parcel: Parcel
-    rows: int
-    size: int
+    rows: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +188,9 @@ def decode(data: bytes) -> Parcel:
         if each.takers is not None:
             sets = tuple(frozenset(each.takers[at] for at in one) for one in each.sets)
             takers, table = RowTakers(sets, table[_TAKERS].to_numpy()), table.drop_columns([_TAKERS])
-        messages.append(Message(each.group, each.epoch, each.watermark, table, takers))
+        messages.append(Message(each.group, each.epoch, table, each.watermark, takers))
         start += each.bytes
-    return replace(_without_rows(head), messages=tuple(messages))
+    return Parcel(head.project, head.cycle, head.at, head.previous, _routes(head), tuple(messages), head.changes)
 
 
 def read_head(file: BinaryIO) -> ParcelHead:
@@ -252,12 +251,12 @@ def _message_head(each: Message, size: int) -> _MessageHead:
 
 def _parcel_head(head: _Head, length: int) -> ParcelHead:
     rows, size = sum(each.rows for each in head.messages), sum(each.bytes for each in head.messages)
-    return ParcelHead(_without_rows(head), rows, _PREFIX.size + length + size)
+    size += _PREFIX.size + length
+    return ParcelHead(head.project, head.cycle, head.at, head.previous, _routes(head), (), head.changes, rows, size)
 
 
-def _without_rows(head: _Head) -> Parcel:
-    routes = tuple(itinerary.from_json(each) for each in head.routes)
-    return Parcel(head.project, head.cycle, head.at, head.previous, routes, changes=head.changes)
+def _routes(head: _Head) -> tuple[Itinerary, ...]:
+    return tuple(itinerary.from_json(each) for each in head.routes)
 
 
 def _checked(data: bytes) -> tuple[_Head, memoryview]:

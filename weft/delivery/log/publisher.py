@@ -1,7 +1,7 @@
 """The publisher: the engine's side of delivery, a transactional outbox, and how a broker gets what it holds.
 
     publisher.wait_for_room()
-    publisher.write(cycle, [Published("g17", 3, rows, watermark)], control=[itinerary])      before the commit
+    publisher.write(cycle, [Message("g17", 3, rows, watermark)], control=[itinerary])      before the commit
     publisher.committed(cycle)                                                               after it
 
 Readers see a cycle when it is committed, whole. A cycle that is run again writes its file again. At the start,
@@ -17,13 +17,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-import pyarrow as pa
-
-from weft.delivery.log.checked_file import marker, move_marker
 from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
 from weft.delivery.log.delivery_log import (
     ACKNOWLEDGED,
@@ -37,6 +33,7 @@ from weft.delivery.log.delivery_log import (
 )
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Message, Parcel
+from weft.files.checked_file import marker, move_marker
 
 _SAY_EVERY: Final = 10.0
 
@@ -127,16 +124,6 @@ class Forwarder:
                 self._on_change()
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Rows that a group publishes in a cycle. An epoch with several parts publishes several of these."""
-
-    group: str
-    epoch: int
-    table: pa.Table
-    watermark: int | None = None
-
-
 class Publisher:
     """Writes a project's delivery log, and has it forwarded to a broker if there is one.
 
@@ -163,11 +150,9 @@ class Publisher:
         self._problem: str | None = None
         self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
 
-    def write(self, cycle: int, published: Sequence[Published], control: Sequence[Itinerary] = ()) -> None:
+    def write(self, cycle: int, published: Sequence[Message], control: Sequence[Itinerary] = ()) -> None:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
-        messages = tuple(
-            Message(each.group, each.epoch, each.watermark, each.table) for each in published if each.table.num_rows
-        )
+        messages = tuple(each for each in published if each.rows.num_rows)
         if not messages and not control:
             self._log.forget(cycle)
             return

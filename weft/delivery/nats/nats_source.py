@@ -145,7 +145,7 @@ class NatsSource:
                 if message is None:
                     return None
                 table = table_of(message.data)
-                messages.append(Message(each.group, each.epoch, each.watermark, table))
+                messages.append(Message(each.group, each.epoch, table, each.watermark))
         return Parcel(self._project, mark.cycle, mark.at, mark.previous, tuple(routes), tuple(messages))
 
     async def _wanted(self, stream: Any, mark: ParcelMark, members: Members) -> list[Stored]:

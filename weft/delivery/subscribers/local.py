@@ -76,7 +76,7 @@ class LogSource:
         before = BEGINNING
         for cycle in cycles(self._directory):
             head = head_of(self._directory, cycle)
-            if head is not None and head.parcel.at >= at:
+            if head is not None and head.at >= at:
                 break
             before = cycle
         return before

@@ -26,12 +26,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.delivery.log.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.delivery.log.parcel import stream_of, table_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
 from weft.federation.live.site_directory import FEED_AGAIN
 from weft.files.atomic import publish, write_atomically
+from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.files.private_files import private_folder
 from weft.runtime.state.checksums import Seal, fault, seal_of
 

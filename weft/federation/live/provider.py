@@ -22,7 +22,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.delivery.log.checked_file import write_checked
 from weft.federation.live.cycle_store import Address
 from weft.federation.live.engine_incarnation import EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
@@ -44,6 +43,7 @@ from weft.federation.live.messages import (
 )
 from weft.federation.live.role_store import RoleStore
 from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
+from weft.files.checked_file import write_checked
 
 
 class Provider:

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from weft.delivery.log.delivery_log import delivery_directory
 from weft.delivery.log.itinerary import Itinerary, Span
-from weft.delivery.log.parcel import stream_of, table_of
-from weft.delivery.log.publisher import Published, Publisher, open_publisher
+from weft.delivery.log.parcel import Message, stream_of, table_of
+from weft.delivery.log.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Follower, StandingQuery, Stay
 from weft.federation.live.messages import Entry, QueryCreated, SiteMessage, Transport, results_mailbox
 from weft.federation.live.role_store import Mailbox, RoleStore
@@ -183,7 +183,7 @@ class ResultInbox:
         for cycle, birth, query, watermark, data, route in found:
             # Each query is a group of its own here, and one that never changes.
             group = f"{query}@{birth}"
-            published = [] if data is None else [Published(group, 0, table_of(data), watermark)]
+            published = [] if data is None else [Message(group, 0, table_of(data), watermark)]
             control = [] if route is None else [route_of(query, group, cycle, **msgspec.json.decode(route))]
             self._publisher.write(cycle, published, control)
             self._publisher.committed(cycle)

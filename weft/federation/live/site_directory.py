@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from weft.delivery.log.checked_file import Damaged, read_checked
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.federation_errors import FederationError
 from weft.files.atomic import write_atomically
+from weft.files.checked_file import Damaged, read_checked
 from weft.files.private_files import private_folder
 
 MEMBERSHIP_FILE = "federation.json"
