@@ -1,7 +1,7 @@
 """The edge: a process that takes each row once over the link to where rows come from, and serves many users.
 
 It looks up the rows of all its users' queries together (`hub`), gives each user what it shows, and other edges what
-those behind them need (`router`). What it has taken is in its directory: when it is killed and started again it goes
+those behind them need (`ChildLink`). What it has taken is in its directory: when it is killed and started again it goes
 on there, and so do its users, who ask again from where they were.
 """
 
@@ -9,41 +9,49 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.edges.child_link import ChildLink
-from weft.delivery.edges.feed import feed_from
-from weft.delivery.edges.relay import Covered, LinkCount, Relay
+from weft.delivery.edges.relay import Covered, LinkCount, Relay, feed_from
+from weft.delivery.log import itinerary
 from weft.delivery.log.access import ACCESS, AccessFile
 from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.log.delivery_log import BEGINNING, Limits
-from weft.delivery.log.parcel import Batch, Dropped
+from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel, encode
+from weft.delivery.matching.members import Members, share
 from weft.delivery.subscribers.edge_protocol import (
     HEARTBEAT,
     LARGEST_REQUEST,
+    PARCEL,
     SILENCE,
+    LinkChange,
     LinkRequest,
     UserRequest,
     batch_frame,
+    change_of,
     error_frame,
+    frame,
     json_frame,
     read_frame,
     request_of,
 )
+from weft.delivery.subscribers.hub import Hub, Reader
 from weft.delivery.subscribers.local import LocalSubscriber
 from weft.delivery.subscribers.subscribe import open_subscriber
 from weft.delivery.subscribers.subscriber import Start, Subscriber
 
 _COVER_SECONDS = 25.0
 
+_Cover = Callable[[str], contextlib.AbstractAsyncContextManager[Covered]]
+
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """How an edge is set up. NoParcels but this machine reaches it unless `host` says so.
+    """How an edge is set up. Only this machine reaches it unless `host` says so.
 
     `upstream` is where rows come from: nats://…, weft://… or a delivery directory. `access` is a file of grants;
     without it, those of a delivery directory hold. `linger` is how many seconds a query's rows are still taken after
@@ -101,7 +109,7 @@ class Edge:
             "through": self._relay.hub.through,
             "queries": len(self._relay.covered),
             "received": asdict(self._relay.count),
-            "received_from_broker": self._relay.bytes_from_broker,
+            "received_from_broker": self._relay.feed.bytes_from_broker,
             "served": dict(self._served),
             "links": [asdict(each) for each in self._links],
         }
@@ -121,7 +129,7 @@ class Edge:
                 link = ChildLink(self._relay.hub, request.after, self._settings.limits.queue)
                 self._links.append(link.count)
                 try:
-                    await link.serve(reader, writer, partial(self._covered_for, request.token))
+                    await link.serve(reader, writer, partial(self._covered, request.token))
                 finally:
                     self._links.remove(link.count)
             else:
@@ -156,8 +164,9 @@ class Edge:
         grants.check(token, query)
 
     @contextlib.asynccontextmanager
-    async def _covered(self, query: str) -> AsyncIterator[Covered]:
-        """Have a query's rows here as long as a user or a link wants them, and a while longer."""
+    async def _covered(self, token: str | None, query: str) -> AsyncIterator[Covered]:
+        """Have a query's rows here as long as a user or a link with a token wants them, and a while longer."""
+        self._check(token, query)
         self._users[query] = self._users.get(query, 0) + 1
         try:
             try:
@@ -172,13 +181,6 @@ class Edge:
                 loop = asyncio.get_running_loop()
                 loop.call_later(self._settings.linger, self._stop_covering, query)
 
-    @contextlib.asynccontextmanager
-    async def _covered_for(self, token: str | None, query: str) -> AsyncIterator[Covered]:
-        """The same for the holder of a token."""
-        self._check(token, query)
-        async with self._covered(query) as covered:
-            yield covered
-
     def _stop_covering(self, query: str) -> None:
         if not self._users.get(query):
             self._users.pop(query, None)
@@ -188,10 +190,9 @@ class Edge:
 
     async def _serve_user(self, request: UserRequest, writer: asyncio.StreamWriter) -> None:
         start = request.start
-        self._check(request.token, request.query)
         while True:
             try:
-                async with self._covered(request.query) as covered:
+                async with self._covered(request.token, request.query) as covered:
                     await self._serve_covered(request.query, start, covered, writer)
                 return
             except UnknownQuery:
@@ -264,3 +265,113 @@ def _access_of(settings: EdgeSettings) -> AccessFile | None:
     if "://" not in settings.upstream:
         return AccessFile(Path(settings.upstream) / ACCESS)
     return None
+
+
+class ChildLink:
+    """Sends another edge parcels with the rows that it has asked for, each row once."""
+
+    def __init__(self, hub: Hub, after: int | None, limit: int) -> None:
+        self.count = LinkCount()
+        self._hub = hub
+        self._members = Members()
+        self._event = asyncio.Event()
+        self._changes: deque[LinkChange | DeliveryError | None] = deque()
+        self._covers: dict[str, contextlib.AsyncExitStack] = {}
+        self._loop = asyncio.get_running_loop()
+        self._parcels: Reader[Parcel | Gone] = Reader(
+            hub,
+            hub.through if after is None else after,
+            lambda parcel: share(parcel, self._members, tell=True),
+            lambda after, until, rows: Gone(until),
+            self._wake,
+            limit,
+        )
+
+    def _wake(self) -> None:
+        self._loop.call_soon_threadsafe(self._event.set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cover: _Cover) -> None:
+        """Do what the other edge asks for until it hangs up."""
+        listening = asyncio.ensure_future(self._listen(reader))
+        writer.write(json_frame(ok=self._parcels.place))
+        is_ready = False
+        try:
+            while True:
+                self._event.clear()
+                while self._changes:
+                    change = self._changes.popleft()
+                    if change is None:
+                        return
+                    if isinstance(change, DeliveryError):
+                        raise change
+                    if change.ready is not None:
+                        is_ready = True
+                    else:
+                        writer.write(await self._changed(change, cover))
+                # A parcel that is sent before all of its queries are known would lack rows of the others.
+                writer.write(await (self._next_frame() if is_ready else self._silence()))
+                await writer.drain()
+        finally:
+            listening.cancel()
+            self._parcels.close()
+            for each in self._covers.values():
+                await each.aclose()
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Put what the other edge asks for into a queue; None when it has hung up."""
+        try:
+            while True:
+                _, content = await read_frame(reader, LARGEST_REQUEST)
+                self._asked(change_of(content))
+        except OSError:
+            self._asked(None)
+        except DeliveryError as error:
+            self._asked(error)
+
+    def _asked(self, change: LinkChange | DeliveryError | None) -> None:
+        self._changes.append(change)
+        self._event.set()
+
+    async def _changed(self, change: LinkChange, cover: _Cover) -> bytes:
+        """Send a query's rows too, or not any more; returns the answer."""
+        # What waits was cut for the queries of before: it is cut again, from the place up to which all was sent.
+        self._parcels.go_back()
+        place = self._parcels.place
+        query = change.add
+        if query is None:
+            assert change.remove is not None
+            self._members.remove(change.remove)
+            if (stack := self._covers.pop(change.remove, None)) is not None:
+                await stack.aclose()
+            return b""
+        stack = contextlib.AsyncExitStack()
+        try:
+            covered = await stack.enter_async_context(cover(query))
+        except UnknownQuery:
+            return json_frame(added=query, route=None, through=place)
+        except DeliveryError as error:
+            return json_frame(added=query, route=None, through=place, refused=str(error))
+        self._covers[query] = stack
+        newest, _ = self._hub.route(query)
+        self._members.put(newest or covered.route)
+        route = itinerary.as_json(self._members.routes[query])
+        return json_frame(added=query, route=route, through=max(place, covered.after))
+
+    async def _next_frame(self) -> bytes:
+        """What comes next; nothing if there is something else to do first."""
+        item = self._parcels.take() if self._parcels.is_live else await asyncio.to_thread(self._parcels.take)
+        if isinstance(item, Parcel):
+            data = encode(item)
+            self.count.add(item, len(data))
+            return frame(PARCEL, data)
+        if item is not None:
+            return json_frame(gone=item.through)
+        return await self._silence()
+
+    async def _silence(self) -> bytes:
+        """Wait for something to do; after a while, how far all was sent."""
+        try:
+            await asyncio.wait_for(self._event.wait(), HEARTBEAT)
+        except TimeoutError:
+            return json_frame(through=self._parcels.place)
+        return b""

@@ -81,6 +81,11 @@ class Parcel:
     messages: tuple[Message, ...] = ()
     changes: int = 0
 
+    @property
+    def through(self) -> int:
+        """The cycle up to which it goes, as for `Gone` and `NoParcels`."""
+        return self.cycle
+
 
 @dataclass(frozen=True, slots=True)
 class ParcelHead(Parcel):
@@ -92,9 +97,9 @@ class ParcelHead(Parcel):
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Parcels of cycles up to `until` are not there any more."""
+    """Parcels of cycles up to one are not there any more."""
 
-    until: int
+    through: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,8 +157,8 @@ class Hub:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._lock = threading.RLock()
-        self._of_query: dict[str, list[Reader[Any]]] = {}
-        self._links: list[Reader[Any]] = []
+        #: The readers of each query; links are those of no query.
+        self._readers: dict[str | None, list[Reader[Any]]] = {None: []}
         self._members = Members()
         self.through = max(cycles(directory), default=BEGINNING)
         self.routes: dict[str, Itinerary] = read_routes(directory)
@@ -173,31 +173,25 @@ class Hub:
     def enter(self, reader: Reader[Any]) -> None:
         """Take a reader in; it is live if it has nothing to catch up with."""
         with self._lock:
-            if reader.query is None:
-                self._links.append(reader)
-            else:
-                self._of_query.setdefault(reader.query, []).append(reader)
-                if reader.query not in self._members.routes and reader.query in self.routes:
-                    self._members.put(self.routes[reader.query])
+            self._readers.setdefault(reader.query, []).append(reader)
+            if reader.query in self.routes and reader.query not in self._members.routes:
+                self._members.put(self.routes[reader.query])
             reader.missed = MissedRows(self.through)
             self.go_live(reader)
 
     def exit(self, reader: Reader[Any]) -> None:
         with self._lock:
             reader.is_live = False
-            if reader.query is None:
-                self._links = [each for each in self._links if each is not reader]
-                return
-            left = [each for each in self._of_query.pop(reader.query, ()) if each is not reader]
-            if left:
-                self._of_query[reader.query] = left
+            left = [each for each in self._readers.pop(reader.query, ()) if each is not reader]
+            if left or reader.query is None:
+                self._readers[reader.query] = left
             else:
                 self._members.remove(reader.query)
 
     def end_readers(self, query: str, error: DeliveryError) -> None:
         """End the readers of a query, and those that may have it among others, after what waits for them."""
         with self._lock:
-            concerned = [*self._links, *self._of_query.get(query, ())]
+            concerned = [*self._readers[None], *self._readers.get(query, ())]
             for reader in concerned:
                 reader.failure = error
                 self.leave(reader)
@@ -302,22 +296,22 @@ class Hub:
                     missed.seen_after = max(missed.seen_after, parcel.previous)
             self._amend(parcel.routes)
             for batch in self._members.batches(parcel):
-                for reader in self._of_query.get(batch.query, ()):
+                for reader in self._readers[batch.query]:
                     self._give(reader, parcel.cycle, batch, batch.table.num_rows)
-            for reader in self._links:
+            for reader in self._readers[None]:
                 item = reader.cut(parcel) if reader.is_live and reader.place < parcel.cycle else None
                 if item is not None:
                     self._give(reader, parcel.cycle, item, 0)
             self._reach(parcel.cycle)
-            ended = [reader for each in parcel.routes for reader in self._of_query.get(each.query, ())]
-            ended += self._links if parcel.routes else []
+            queries = [None, *(each.query for each in parcel.routes)] if parcel.routes else []
+            ended = [reader for query in queries for reader in self._readers.get(query, ())]
         for reader in ended:
             reader.wake()
 
     def _amend(self, routes: Iterable[Itinerary]) -> None:
         for each in routes:
             self.routes[each.query] = each
-            if each.query in self._of_query:
+            if each.query in self._readers:
                 self._members.put(each)
 
     def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
@@ -334,12 +328,11 @@ class Hub:
         reader.wake()
 
     def _live(self) -> list[Reader[Any]]:
-        readers = [*self._links, *(reader for readers in self._of_query.values() for reader in readers)]
-        return [reader for reader in readers if reader.is_live]
+        return [reader for readers in self._readers.values() for reader in readers if reader.is_live]
 
     def _behind(self) -> list[tuple[Reader[Any], MissedRows]]:
         """The other readers, with what they miss."""
-        readers = (reader for readers in self._of_query.values() for reader in readers)
+        readers = (reader for readers in self._readers.values() for reader in readers)
         return [(reader, reader.missed) for reader in readers if reader.missed is not None]
 
     def _fail(self, error: DeliveryError) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
-from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, UnknownQuery, retry_pause
+from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
 from weft.delivery.log.delivery_log import Limits
 from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel
 from weft.delivery.nats.nats_source import NatsSource
@@ -64,43 +64,31 @@ class EdgeSubscriber(QueuedSubscriber):
             raise
         self._socket = opened
 
-    def _feed(self) -> None:
-        failures = 0
-        while not self._closing.is_set():
-            try:
-                if self._socket is None:
-                    self._connect()
-                failures = 0
-                if self._receive():
-                    return
-            except (OSError, BrokerError):
-                # The edge, or what it takes its rows from, is away; it may come back.
-                if self._socket is not None:
-                    self._socket.close()
-                self._socket = None
-                self._closing.wait(retry_pause(failures))
-                failures += 1
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
 
-    def _receive(self) -> bool:
-        """Take what comes over one connection; true when there will be no more."""
+    def _feed(self) -> bool:
+        if self._socket is None:
+            self._connect()
         assert self._socket is not None
-        while not self._closing.is_set():
-            kind, content = self._socket.receive()
-            if kind == BATCH:
-                batch = batch_of(self.query, content)
-                self._put(batch.cycle, batch)
-                self._go_on_after(batch.cycle)
-                continue
-            document = document_of(content)
-            if "end" in document:
-                return True
-            place, dropped = document.get("through"), None
-            if place is None:
-                place = document["until"]
-                dropped = Dropped(self.query, document["after"], place, document.get("rows"))
-            self._put(place, dropped)
-            self._go_on_after(place)
-        return True
+        kind, content = self._socket.receive()
+        if kind == BATCH:
+            batch = batch_of(self.query, content)
+            self._take_up(batch.cycle, batch)
+            return True
+        document = document_of(content)
+        if "until" in document:
+            until = document["until"]
+            self._take_up(until, Dropped(self.query, document["after"], until, document.get("rows")))
+        elif "through" in document:
+            self._take_up(document["through"], None)
+        return "end" not in document
+
+    def _take_up(self, place: int, item: Batch | Dropped | None) -> None:
+        self._put(place, item)
+        self._go_on_after(place)
 
     def _go_on_after(self, cycle: int) -> None:
         self._start = replace(self._start, last=None, since=None, since_clock=None, after=cycle)
@@ -138,24 +126,19 @@ class NatsSubscriber(QueuedSubscriber):
         self._thread.join(10)
         self._source.close()
 
-    def _feed(self) -> None:
-        failures = 0
-        while not self._closing.is_set() and not self._has_ended():
-            try:
-                item = self._source.next(self._place, self._answers.members, 1.0)
-                failures = 0
-            except BrokerError:
-                self._closing.wait(retry_pause(failures))
-                failures += 1
-                continue
-            if isinstance(item, Gone):
-                self._go_to(item.until, self._answers.dropped(self._place, item.until))
-            elif isinstance(item, Parcel):
-                if self._until is not None and item.cycle > self._until:
-                    return
-                self._go_to(item.cycle, self._answers.of(item))
-            elif item is not None:
-                self._go_to(item.through, None)
+    def _feed(self) -> bool:
+        if self._has_ended():
+            return False
+        item = self._source.next(self._place, self._answers.members, 1.0)
+        if isinstance(item, Gone):
+            self._go_to(item.through, self._answers.dropped(self._place, item.through))
+        elif isinstance(item, Parcel):
+            if self._until is not None and item.cycle > self._until:
+                return False
+            self._go_to(item.cycle, self._answers.of(item))
+        elif item is not None:
+            self._go_to(item.through, None)
+        return True
 
     def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
         self._place = place

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from weft.delivery.log.delivery_errors import DeliveryError
+from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, retry_pause
 from weft.delivery.log.delivery_log import BEGINNING
 from weft.delivery.log.parcel import Batch, Dropped
 
@@ -172,8 +172,11 @@ class QueuedSubscriber(Subscriber):
         self._wake()
 
     @abstractmethod
-    def _feed(self) -> None:
-        """Put what comes into the queue until there is no more, or the subscriber is closed."""
+    def _feed(self) -> bool:
+        """Put what comes next into the queue; false if there is no more. Raises BrokerError to be called again."""
+
+    def _disconnect(self) -> None:
+        """Drop a connection that does not work."""
 
     def _take(self) -> Batch | Dropped | None:
         # First whether it has ended, then the queue: what was put there before the end is not overlooked.
@@ -200,9 +203,17 @@ class QueuedSubscriber(Subscriber):
         return not self._closing.is_set()
 
     def _run(self) -> None:
-        try:
-            self._feed()
-            self._end = StopIteration()
-        except DeliveryError as error:
-            self._end = error
+        failures = 0
+        while not self._closing.is_set() and self._end is None:
+            try:
+                if not self._feed():
+                    self._end = StopIteration()
+                failures = 0
+            except (OSError, BrokerError):
+                # Where answers come from is away; it may come back.
+                self._disconnect()
+                self._closing.wait(retry_pause(failures))
+                failures += 1
+            except DeliveryError as error:
+                self._end = error
         self._wake()
