@@ -12,7 +12,7 @@ def test_members_are_many_queries_of_few_templates_over_what_is_published() -> N
     assert len({route.query for route in routes}) == 1000
     shapes = {tuple((each.column, each.op) for each in route.subscriptions[0].any_of[0]) for route in routes}
     assert len(shapes) == 4
-    published = {each.group: set(each.table.column_names) for each in rows(3, 10)}
+    published = {each.group: set(each.rows.column_names) for each in rows(3, 10)}
     asked: dict[str, set[str]] = {group: set() for group in published}
     for route in routes:
         for subscription, span in route.legs:
@@ -22,5 +22,5 @@ def test_members_are_many_queries_of_few_templates_over_what_is_published() -> N
 
 
 def test_a_cycle_publishes_the_same_rows_each_time() -> None:
-    assert [each.table for each in rows(3, 50)] == [each.table for each in rows(3, 50)]
-    assert [each.table for each in rows(3, 50)] != [each.table for each in rows(4, 50)]
+    assert [each.rows for each in rows(3, 50)] == [each.table for each in rows(3, 50)]
+    assert [each.rows for each in rows(3, 50)] != [each.table for each in rows(4, 50)]
