@@ -112,7 +112,8 @@ def _cast(source: DataType, target: DataType) -> Operator | None:
         return lambda args: _nulls(target, len(args[0].valid))
     if can_be_cast(source, target):
         return lambda args: cast_to(args[0], source, target)
-    if target.kind is Kind.STRING and _can_be_text(source):
+    # All but floating numbers, instants and bytes.
+    if target.kind is Kind.STRING and (source.is_integer or source.kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)):
         return lambda args: _value_by_value(lambda value: _text_of(value, source), args, "")
     return None
 
@@ -292,11 +293,6 @@ _OF_TEXT: dict[str, Callable[..., object]] = {
     "endswith": str.endswith,
     "contains": str.__contains__,
 }
-
-
-def _can_be_text(type_: DataType) -> bool:
-    """Whether values of a type can be written as text: all but floating numbers, instants and bytes."""
-    return type_.is_integer or type_.kind in (Kind.DECIMAL, Kind.BOOLEAN, Kind.DATE)
 
 
 def _text_of(value: int, type_: DataType) -> str:

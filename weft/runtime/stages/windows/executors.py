@@ -112,7 +112,9 @@ class Executors:
         sources: list[_PartialSource] = []
         frames, partials = [], 0
         for each in files:
-            wanted = {number: task for number, task in enumerate(tasks) if _is_for(task, each)}
+            # Tasks of the same stream, whose keys are not younger than the files.
+            known = {number: task for number, task in enumerate(tasks) if task.stream == each.stream}
+            wanted = {number: task for number, task in known.items() if set(task.keys) <= set(each.layout.keys)}
             if wanted:
                 source = _PartialSource(each.layout, each.arrived, _slots(each, wanted.values()))
                 frames.append(self._rows(len(sources), each, source.columns, wanted))
@@ -151,11 +153,6 @@ class Executors:
         placed = [F.col(name).alias(slot) for name, slot in columns.items()]
         spread = rows.select(F.explode(F.array(*at)).alias("at") if len(at) > 1 else at[0].alias("at"), SLICE, *placed)
         return spread.select(F.lit(number).alias(_SOURCE), "at.*", SLICE, *columns.values())
-
-
-def _is_for(task: KeySetTask, files: PartialFiles) -> bool:
-    """Whether a task needs some files: they are of the same stream, and not older than its keys."""
-    return task.stream == files.stream and set(task.keys) <= set(files.layout.keys)
 
 
 def _slots(files: PartialFiles, tasks: Iterable[KeySetTask]) -> dict[str, str]:

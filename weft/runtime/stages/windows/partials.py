@@ -134,18 +134,19 @@ class Partials:
         """The records of a measure; identities if these partials do not have it."""
         known = self._records.get(measure.name)
         if known is None:
-            known = self._records[measure.name] = (self.lift or self._read)(measure)
+            places = {text: number for number, text in enumerate(self.layout.aggregates)}
+            if self.lift is not None:
+                known = self.lift(measure)
+            elif any(text not in places for text in measure.texts):
+                known = measure.statistic.empty(len(self))
+            else:
+                known = measure.read(tuple(self.table[f"p{places[text]}"] for text in measure.texts))
+            self._records[measure.name] = known
         return known
 
     @cached_property
     def _records(self) -> dict[str, Columns]:
         return {}
-
-    def _read(self, measure: Measure) -> Columns:
-        positions = {text: number for number, text in enumerate(self.layout.aggregates)}
-        if any(text not in positions for text in measure.texts):
-            return measure.statistic.empty(len(self))
-        return measure.read(tuple(self.table[f"p{positions[text]}"] for text in measure.texts))
 
 
 def without_clocks(table: pa.Table) -> pa.Table:
@@ -273,16 +274,13 @@ class PartialLog:
         """Return the live partials of a stream as executors read them, this cycle's among them."""
         alike: dict[object, PartialFiles] = {}
         for each in [*kept, *([] if arrived is None else [arrived])]:
-            layout, schema = self._description(each)
+            if each not in self._described:
+                partials = self.read(each)
+                self._described[each] = partials.layout, partials.table.schema
+            layout, schema = self._described[each]
             plain, is_new = schema.remove_metadata(), each is arrived
             place = repr(layout), str(plain), is_new
             files = alike.setdefault(place, PartialFiles(stream, layout, plain, is_new, [], []))
             files.segments.append(each)
             files.paths.append(self._store.path(each.path))
         return list(alike.values())
-
-    def _description(self, segment: Segment) -> tuple[Layout, pa.Schema]:
-        if segment not in self._described:
-            partials = self.read(segment)
-            self._described[segment] = partials.layout, partials.table.schema
-        return self._described[segment]

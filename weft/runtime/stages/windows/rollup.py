@@ -206,7 +206,12 @@ class RollUp:
         """The groups that have rows of some ranks, in layouts by a signature column, or by whole signatures."""
         if not len(ranks):
             return None
-        found = {name: self._layout(column, measure).of(ranks) for name, measure in measures.items()}
+        found = {}
+        for name, measure in measures.items():
+            if (column, name) not in self._layouts:
+                laid_out = self._placing(column).laid_out(measure.statistic, self._partials.records(measure))
+                self._layouts[column, name] = _Layout(measure.statistic, laid_out)
+            found[name] = self._layouts[column, name].of(ranks)
         (rows,) = found[rows_counted().name]
         if rows.all():
             # Other cohorts read the same rows of the layout, and the layout should not stay in memory for them.
@@ -222,13 +227,6 @@ class RollUp:
             codes = self._partials.signature_numbers if column is None else self._partials.codes(column)
             self._placings[column] = _Placing(*_ranked(codes), self._group, len(self._cells))
         return self._placings[column]
-
-    def _layout(self, column: int | None, measure: Measure) -> _Layout:
-        place = column, measure.name
-        if place not in self._layouts:
-            laid_out = self._placing(column).laid_out(measure.statistic, self._partials.records(measure))
-            self._layouts[place] = _Layout(measure.statistic, laid_out)
-        return self._layouts[place]
 
 
 class _Placing:

@@ -121,13 +121,10 @@ class RunningAggregates:
                     for spec in cohorts:
                         self._cohorts[spec].add(found.keys, found.records)
                         self._changed[spec] = found.keys
-                        changed[spec] = self._answered(spec, found.keys)
+                        records, keys_found = self._cohorts[spec].of(found.keys), self._numbers[keys].values(found.keys)
+                        (clocks,) = records[latest_clock().name]
+                        changed[spec] = ClosedGroups(clocks, clocks, keys_found, records).whole
         return {name: changed[spec] for name, spec in self._cohort_of.items() if spec in changed}
-
-    def _answered(self, spec: CohortSpec, numbers: NDArray[np.int64]) -> GroupSelection:
-        records = self._cohorts[spec].of(numbers)
-        (clocks,) = records[latest_clock().name]
-        return ClosedGroups(clocks, clocks, self._numbers[spec.keys].values(numbers), records).whole
 
     def changed(self) -> Block | None:
         """The groups that the newest cycle changed, with their new records."""

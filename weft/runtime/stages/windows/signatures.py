@@ -88,7 +88,10 @@ class Signatures:
             else:
                 spans.setdefault(column, set()).add(span_of(kind, position))
         bits = [f"({numbers[column]} & {mask}L) <> 0L" for column, mask in masks.items()]
-        codes = [f"{numbers[column]} BETWEEN {min(each)[0]} AND {_last_code(each)}" for column, each in spans.items()]
+        codes = []
+        for column, found in spans.items():
+            last = max(2 * _LONGEST_GRID * _MOST_INSIDE if end is None else end - 1 for _, end in found)
+            codes.append(f"{numbers[column]} BETWEEN {min(first for first, _ in found)} AND {last}")
         return " OR ".join([*bits, *codes])
 
 
@@ -238,8 +241,3 @@ def span_of(comparison: str, position: int) -> Span:
     equal = 2 * position + 1
     first = {">": equal + 1, ">=": equal, "=": equal}.get(comparison, 0)
     return first, {"<": equal, "<=": equal + 1, "=": equal + 1}.get(comparison)
-
-
-def _last_code(spans: Iterable[Span]) -> int:
-    """The greatest code in some spans."""
-    return max(2 * _LONGEST_GRID * _MOST_INSIDE if end is None else end - 1 for _, end in spans)

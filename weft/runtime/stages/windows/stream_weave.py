@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from functools import cached_property
 
 import numpy as np
@@ -87,9 +87,12 @@ class StreamWeave:
         members: dict[WindowTree, list[Woven]] = {}
         for query, tree in self._tree_of.items():
             members.setdefault(tree, []).append(queries[query])
-        self._common = {tree: _asked_by_many(tree, of) for tree, of in members.items()}
+        #: The aggregates that are worth computing for all windows of a tree at once.
+        self._common: dict[WindowTree, Set[Aggregate]] = {}
         for tree, of in members.items():
             tree.ask_for({each.window for each in of})
+            asked = Counter(each for _, each in {(one.window, each) for one in of for each in one.select.aggregates})
+            self._common[tree] = {each for each, count in asked.items() if _MANY * count >= len(tree.spec.windows)}
 
     def _plant(
         self, queries: Mapping[str, Woven], cohort: CohortKey, before: StreamWeave | None, newborn: frozenset[str]
@@ -316,12 +319,3 @@ class ReducedRows:
                 late = closed[each.window][which] & takes[self.partials.signature_numbers]
                 lost[name] = int(self.partials.row_counts[late].sum())
         return {name: count for name, count in lost.items() if count}
-
-
-def _asked_by_many(tree: WindowTree, queries: Iterable[Woven]) -> frozenset[Aggregate]:
-    """The aggregates that are worth computing for all windows of a tree at once."""
-    windows: dict[Aggregate, set[Window]] = {}
-    for query in queries:
-        for aggregate in query.select.aggregates:
-            windows.setdefault(aggregate, set()).add(query.window)
-    return frozenset(each for each, of in windows.items() if _MANY * len(of) >= len(tree.spec.windows))

@@ -98,7 +98,12 @@ def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> Tr
     kernels: dict[TreeSpec, Mapping[str, ChosenKernel]] = {}
     edges = finest_rate(queries)
     for (conditions, keys), names in cohorts(queries).items():
-        for part in _woven({name: queries[name] for name in names}, keys, edges, known):
+        asked = {name: asked_of(queries[name]) for name in names}
+        number_of = _partition(frozenset(asked.values()), cost_terms(keys, lanes_of(asked.values()), edges, known))
+        parts: dict[int, list[str]] = {}
+        for name, query in asked.items():
+            parts.setdefault(number_of[query], []).append(name)
+        for part in parts.values():
             windows = sorted({queries[name].window for name in part}, key=longest_first)
             measures = {each.name: each for name in part for each in queries[name].all_measures}
             spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
@@ -119,16 +124,6 @@ def cohorts(queries: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
 def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
     """The edges per tick of the finest cut of these queries."""
     return edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
-
-
-def _woven(queries: Mapping[str, Woven], keys: tuple[str, ...], edges: Fraction, facts: Facts) -> list[list[str]]:
-    """The names of the queries that share a tree, tree by tree."""
-    asked = {name: asked_of(each) for name, each in queries.items()}
-    number_of = _partition(frozenset(asked.values()), cost_terms(keys, lanes_of(asked.values()), edges, facts))
-    parts: dict[int, list[str]] = {}
-    for name, query in asked.items():
-        parts.setdefault(number_of[query], []).append(name)
-    return list(parts.values())
 
 
 def lanes_of(asked: Iterable[acq.Acq]) -> int:
