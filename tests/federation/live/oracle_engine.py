@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.live.cycle_store import CycleStore
+from weft.federation.live.engine_incarnation import CycleStore
 
 
 class Crash(BaseException):

@@ -14,11 +14,10 @@ from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.cycle_store import Address, CycleStore
+from weft.federation.live.engine_incarnation import Address, CycleStore
 from weft.federation.live.messages import message_of
 from weft.federation.live.result_inbox import ResultInbox
-from weft.federation.live.role_store import RoleStore
-from weft.federation.live.site_directory import engine_number
+from weft.federation.live.site_directory import RoleStore, engine_number
 
 CYCLES = range(4)
 

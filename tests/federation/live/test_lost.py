@@ -29,7 +29,7 @@ from weft.federation.live.messages import (
 )
 from weft.federation.live.nats_transport import NatsTransport
 from weft.federation.live.result_inbox import ResultInbox
-from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox, RoleStore
 
 BOX = "home.n1"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
-from weft.federation.live.cycle_store import CycleStore
+from weft.federation.live.engine_incarnation import CycleStore
 from weft.federation.live.handover import feeding_begins, feeding_from
 from weft.federation.live.ledger import FederationLedger, Stay
 from weft.federation.live.messages import (
@@ -30,7 +30,7 @@ from weft.federation.live.messages import (
     message_of,
     small_enough,
 )
-from weft.federation.live.role_store import RoleStore
+from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.source_agent import BATCHES_TABLE, BatchFiles
 from weft.loom.registration import Registration
 

@@ -5,9 +5,9 @@ appends what it decides, sources append that a batch of rows is there. What a si
 place in the log, so that "query q runs at n2 from place 417 on" means the same to its old provider, its new one, its
 source and its user's home, without any of them talking to another.
 
-    base         messages.py, nats_transport.py, role_store.py, ledger.py, site_directory.py
+    base         messages.py, nats_transport.py, site_directory.py, ledger.py
     sources      stream_interest.py, source_agent.py, handover.py
-    providers    provider.py, engine_incarnation.py (spark_engine.py), cycle_store.py
+    providers    provider.py, engine_incarnation.py, spark_engine.py
     users        result_inbox.py
     coordinator  coordination.py, placing.py, coordinator_requests.py, federation_view.py
     processes    site.py

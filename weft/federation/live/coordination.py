@@ -50,7 +50,7 @@ from weft.federation.live.messages import (
     source_mailbox,
 )
 from weft.federation.live.placing import Placing, StreamSample
-from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat

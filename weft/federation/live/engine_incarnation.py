@@ -1,36 +1,201 @@
-"""A provider's engine with its rows and its answers, in one directory.
+"""A provider's engine with its cycles, in one directory: the rows that came for each, and what it answered.
 
 An engine's time cannot be turned back. A provider that takes in queries which have been running elsewhere therefore
 builds a new engine beside the old one, a new *incarnation*: all of its queries, the old ones and those that come, are
 created in it where feeding them must begin, and it is fed the batches since then, as the streams' owners have kept
 them. Answers that were given before are not given again. When it has come as far as the old one, it takes its place.
-So all queries of a provider share one plan, whenever and from wherever they came.
+
+    cycles/000000000012/mark.json       the place in the log, and the clocks of all streams there
+    cycles/000000000012/rows.parquet    the rows of the batch's stream that the provider's queries want; perhaps none
+    cycles/000000000012/answers         what is sent when the cycle is committed, written before it is
+    cycles/000000000011.sent            an empty file, whose name says up to which cycle answers were sent
+
+Cycles are numbered by the provider, without gaps. A batch that none of its queries reads has none; so the mark also
+says which batch a cycle is. A batch that comes again, after a crash, finds its folder, which is there whole or not at
+all. Answers are sent if and only if their cycle is true, perhaps twice, never not: a home knows an answer again by the
+query and the batch that it is of.
+
+Each file has a checksum: a provider stops with a sentence when one is damaged or missing, and sends nothing behind it.
 """
 
 from __future__ import annotations
 
+import shutil
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from weft.algebra import Query, Stream
-from weft.federation.live.cycle_store import Address, CycleStore
+from weft.delivery.log.parcel import stream_of, table_of
+from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
-from weft.federation.live.messages import Transport
+from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
+from weft.federation.live.site_directory import FEED_AGAIN
+from weft.files.atomic import publish, write_atomically
+from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
+from weft.files.private_files import private_folder
+from weft.runtime.state.checksums import Seal, fault, seal_of
+
+#: Folders of committed cycles that stay, for those who want to look.
+_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Which query of the log one in the engine is, where its user is, and which of its answers are given here.
+
+    Those behind the place `after`, on the strength of the entry at the place `since`.
+    """
+
+    birth: int
+    home: str
+    after: int
+    since: int
+
+
+@dataclass(frozen=True)
+class StoredCycle:
+    """A cycle that can be run: the batch's place, the file of its rows by stream, and the clocks after it."""
+
+    cycle: int
+    place: int
+    is_batch: bool
+    rows: Mapping[str, Path]
+    clocks: Mapping[str, int]
+
+
+class CycleStore:
+    """The cycles that one engine can run, or has run. `addresses` are those of the queries in it, by name."""
+
+    def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Mapping[str, Address]) -> None:
+        self._folder = private_folder(folder)
+        self._provider = provider
+        self._transport = transport
+        self._addresses = addresses
+        for each in folder.glob("*.draft"):
+            shutil.rmtree(each)
+        self._cycles = sorted(int(each.name) for each in folder.iterdir() if each.name.isdigit())
+        self._sent = marker(folder, "sent")
+        self._committed = -1
+
+    @property
+    def last(self) -> StoredCycle | None:
+        return self.at(self._cycles[-1]) if self._cycles else None
+
+    def at(self, cycle: int) -> StoredCycle:
+        mark = self._mark(cycle)
+        rows = {mark["stream"]: self._path(cycle) / "rows.parquet"} if mark["seal"] is not None else {}
+        return StoredCycle(cycle, mark["place"], mark["stream"] is not None, rows, mark["clocks"])
+
+    def put(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> StoredCycle:
+        """Keep a batch for the next cycle; one that is here already is not kept again.
+
+        Without a stream the cycle is no batch, and only brings the clocks forward.
+        """
+        last = self.last
+        if last is not None and (last.place, last.is_batch) == (place, stream is not None):
+            self._check_rows(last.cycle)
+            return last
+        cycle = self._cycles[-1] + 1 if self._cycles else 0
+        draft = private_folder(self._path(cycle).with_suffix(".draft"))
+        seal = _write_rows(rows, draft / "rows.parquet") if rows is not None and rows.num_rows else None
+        write_checked(draft / "mark.json", {"place": place, "stream": stream, "seal": seal, "clocks": dict(clocks)})
+        publish(draft, self._path(cycle))
+        self._cycles.append(cycle)
+        return self.at(cycle)
+
+    def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:
+        """Keep the rows and the watermark of each query that has answered; a second call replaces them."""
+        place = self.at(cycle).place
+        found = []
+        for name, (rows, watermark) in answers.items():
+            address = self._addresses[name]
+            if place > address.after and rows.num_rows:
+                whose = {"query": name, "birth": address.birth, "since": address.since}
+                found.append((address.home, {**whose, "place": place, "watermark": watermark}, stream_of(rows)))
+        body = msgspec.msgpack.encode(found)
+        write_atomically(self._path(cycle) / "answers", zlib.crc32(body).to_bytes(4) + body)
+
+    def committed(self, cycle: int) -> None:
+        """Have the answers of all cycles up to one sent, which is true now."""
+        self._committed = cycle
+
+    def send(self) -> bool:
+        """Send the answers of committed cycles; whether there were any such cycles. The broker has them then."""
+        waiting = range(0 if self._sent is None else self._sent + 1, self._committed + 1)
+        for cycle in waiting:
+            for home, head, data in self._answers(cycle):
+                pieces = small_enough(table_of(data), self._transport)
+                for ordinal, piece in enumerate(pieces):
+                    fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
+                    identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{head['place']}/{ordinal}"
+                    send(self._transport, results_mailbox(home), identity, "answers", fields, piece)
+            move_marker(self._folder, "sent", self._sent, cycle)
+            self._sent = cycle
+        return bool(waiting)
+
+    def delete(self, before: int) -> None:
+        """Delete the cycles before one, but for a few; all of their answers were sent."""
+        while len(self._cycles) > _KEPT and self._cycles[0] < before - _KEPT:
+            shutil.rmtree(self._path(self._cycles.pop(0)))
+
+    def _answers(self, cycle: int) -> list[tuple[str, dict[str, Any], bytes]]:
+        path = self._path(cycle) / "answers"
+        data = path.read_bytes() if path.exists() else None
+        if data is None or zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
+            wrong = "is missing" if data is None else "is damaged (the checksum does not fit its content)"
+            raise FederationError(f"{path} {wrong}; it has answers that were not sent yet: {FEED_AGAIN}")
+        return msgspec.msgpack.decode(data[4:], type=list[tuple[str, dict[str, Any], bytes]])
+
+    def _mark(self, cycle: int) -> dict[str, Any]:
+        path = self._path(cycle) / "mark.json"
+        try:
+            mark = read_checked(path)
+        except Damaged as error:
+            raise _broken(path, f"is damaged ({error})") from error
+        if mark is None:
+            raise _broken(path, "is missing")
+        return mark
+
+    def _check_rows(self, cycle: int) -> None:
+        """Raise FederationError if the rows of a cycle, which may be run again on them, are not those that came."""
+        seal, path = self._mark(cycle)["seal"], self._path(cycle) / "rows.parquet"
+        if seal is not None:
+            wrong = fault(Seal(*seal), seal_of(path.read_bytes()) if path.exists() else None)
+            if wrong is not None:
+                raise _broken(path, wrong)
+
+    def _path(self, cycle: int) -> Path:
+        return self._folder / f"{cycle:012d}"
+
+
+def _write_rows(rows: pa.Table, path: Path) -> Seal:
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink)
+    data = sink.getvalue().to_pybytes()
+    write_atomically(path, data)
+    return seal_of(data)
+
+
+def _broken(path: Path, what: str) -> FederationError:
+    return FederationError(f"{path} {what}; {FEED_AGAIN}")
 
 
 class EngineHandle(Protocol):
     """An engine in a directory, which runs the cycles that it is given.
 
-    It goes on where it was. `applied` is the place in the log up to which it has been told everything; it changes
-    together with the queries, or not at all.
+    It goes on where it was.
     """
 
     @property
     def applied(self) -> int:
-        """The place in the log up to which all was carried out."""
+        """The place in the log up to which all was carried out; it changes together with the queries, or not at all."""
 
     @property
     def last_cycle(self) -> int:

@@ -38,7 +38,7 @@ from weft.federation.live.messages import (
     entry_bytes,
     entry_of,
 )
-from weft.federation.live.role_store import RoleStore
+from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.stream_interest import Interest, together, wanted_by
 from weft.sql import NamesInMemory, read, statements
 

@@ -22,8 +22,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weft.federation.live.cycle_store import Address
-from weft.federation.live.engine_incarnation import EngineIncarnation, EngineMaker
+from weft.federation.live.engine_incarnation import Address, EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import BatchMark, Follower, StandingQuery, interests_of
 from weft.federation.live.messages import (
@@ -41,8 +40,7 @@ from weft.federation.live.messages import (
     results_mailbox,
     send,
 )
-from weft.federation.live.role_store import RoleStore
-from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
+from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
 

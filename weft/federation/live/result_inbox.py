@@ -24,7 +24,7 @@ from weft.delivery.log.parcel import Message, stream_of, table_of
 from weft.delivery.log.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Follower, StandingQuery, Stay
 from weft.federation.live.messages import Entry, QueryCreated, SiteMessage, Transport, results_mailbox
-from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.plan.subscription import Subscription
 
 _TABLES = (

@@ -1,17 +1,28 @@
-"""What a site's directory says: which federation it belongs to, and which of its engines a provider uses."""
+"""What a site has on disk: which federation it belongs to, which of its engines a provider uses, and what roles know.
+
+There is a small SQLite file for each role, written in transactions. A role that takes messages from a mailbox, or
+batches from a folder, writes down what it did together with how far it has come. So a crash finds both or neither, and
+nothing is done twice or left out.
+"""
 
 from __future__ import annotations
 
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.federation_errors import FederationError
+from weft.federation.live.messages import SiteMessage, Transport, message_of, send
 from weft.files.atomic import write_atomically
 from weft.files.checked_file import Damaged, read_checked
-from weft.files.private_files import private_folder
+from weft.files.private_files import private, private_folder
 
 MEMBERSHIP_FILE = "federation.json"
 
@@ -85,3 +96,118 @@ def checked_address(address: str) -> tuple[str, str]:
         return split_address(address)
     except BrokerError as error:
         raise FederationError(str(error).replace("names no project", "names no federation")) from error
+
+
+#: Messages that are read before the broker is told to delete them.
+_AT_ONCE = 100
+_OPENED = "opened"
+
+#: How far each mailbox was read, and the log, with a digest of its entries up to there.
+_TABLES = (
+    "mailboxes (mailbox TEXT PRIMARY KEY, number INTEGER NOT NULL)",
+    "log (one INTEGER PRIMARY KEY CHECK (one = 1), place INTEGER NOT NULL, digest BLOB NOT NULL)",
+)
+
+
+class RoleStore:
+    """A SQLite file with the tables that a role needs, and how far its mailboxes and the log were read."""
+
+    def __init__(self, path: Path, tables: Sequence[str] = ()) -> None:
+        private_folder(path.parent)
+        # What SQLite puts beside it has the same permissions.
+        os.close(private(str(path), os.O_RDWR | os.O_CREAT))
+        # Roles are made in one thread and run in another, one at a time.
+        self._path = path
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self.rows("PRAGMA journal_mode = WAL")
+        self.rows("PRAGMA synchronous = FULL")
+        for table in (*_TABLES, *tables):
+            self.rows(f"CREATE TABLE IF NOT EXISTS {table}")
+        ((found,),) = self.rows("PRAGMA quick_check(1)")
+        if found != "ok":
+            raise self._broken(found)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is written inside is kept, or nothing of it."""
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.rows("ROLLBACK")
+            raise
+        self.rows("COMMIT")
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Execute a statement; the rows that it finds."""
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._broken(str(error)) from error
+
+    def note(self, statement: str, *values: object) -> None:
+        """Write something that may be lost in a power cut: the disk is not waited for."""
+        self.rows("PRAGMA synchronous = NORMAL")
+        self.rows(statement, *values)
+        self.rows("PRAGMA synchronous = FULL")
+
+    def read_up_to(self, mailbox: str) -> int:
+        """The number of the last message that was taken from a mailbox."""
+        found = self.rows("SELECT number FROM mailboxes WHERE mailbox = ?", mailbox)
+        return int(found[0][0]) if found else 0
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _broken(self, what: str) -> FederationError:
+        return FederationError(
+            f"{self._path} is damaged or cannot be written ({what}); make room, or restore it from a copy"
+        )
+
+
+class Mailbox:
+    """The reader of a kept mailbox: it takes every message once, in order, and notices a missing one.
+
+    How far it has read is in the store of its role: the caller calls `read` in the transaction that keeps what follows
+    from a message. Messages that were read are deleted at the broker, all but the last one, which the next message must
+    name as the one before it. A reader that finds its mailbox empty at its first look puts a message of its own there.
+    So it notices also that all messages of a mailbox are gone.
+
+    A reader with an empty store `may_begin_late` if it needs no message that another one has read.
+    """
+
+    def __init__(self, transport: Transport, store: RoleStore, mailbox: str, *, may_begin_late: bool = False) -> None:
+        self._transport = transport
+        self._store = store
+        self._mailbox = mailbox
+        self._may_begin_late = may_begin_late
+        self._read = 0
+
+    def next(self) -> tuple[int, SiteMessage] | None:
+        """The next message and its number. Raises LostError if the one before it is not the last that was read."""
+        while True:
+            after = self._store.read_up_to(self._mailbox)
+            found = self._transport.take(self._mailbox, None if self._may_begin_late and not after else after)
+            if found is None:
+                self._delete()
+                if after:
+                    return None
+                send(self._transport, self._mailbox, f"{_OPENED}/{self._mailbox}", _OPENED, {})
+                continue
+            if self._read >= _AT_ONCE:
+                self._delete()
+            number, data = found
+            message = message_of(data)
+            if message.kind != _OPENED:
+                return number, message
+            self.read(number)
+
+    def read(self, number: int) -> None:
+        self._store.rows("INSERT OR REPLACE INTO mailboxes VALUES (?, ?)", self._mailbox, number)
+        self._read += 1
+
+    def _delete(self) -> None:
+        """Delete the messages at the broker that were read, all but the last one."""
+        if self._read:
+            self._transport.delete(self._mailbox, self._store.read_up_to(self._mailbox))
+            self._read = 0

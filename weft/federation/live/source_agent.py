@@ -52,7 +52,7 @@ from weft.federation.live.messages import (
     small_enough,
     source_mailbox,
 )
-from weft.federation.live.role_store import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.federation.live.stream_interest import Interest, from_json
 from weft.files.atomic import publish
 from weft.files.private_files import private_folder

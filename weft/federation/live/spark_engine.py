@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
-from weft.federation.live.cycle_store import CycleStore
-from weft.federation.live.engine_incarnation import EngineMaker
+from weft.federation.live.engine_incarnation import CycleStore, EngineMaker
 from weft.files.private_files import private_folder
 
 if TYPE_CHECKING:
