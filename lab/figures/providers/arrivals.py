@@ -17,8 +17,8 @@ from lab.figures.providers.setting import SEED, setting
 from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Moment, Simulation, World
 from lab.simulate.lasting_coordinator import LastingCoordinator
+from weft.federation.distribution.coordinator import RoutedQuery
 from weft.federation.distribution.model import QuerySet, edge_cut
-from weft.federation.distribution.routing import RoutedQuery
 
 QUERIES, NEW, ROUNDS = 30_000, 1_500, 10
 QUICK_QUERIES, QUICK_NEW, QUICK_ROUNDS = 1_500, 100, 4
@@ -32,7 +32,7 @@ class RoutedAtRandom(LastingCoordinator):
         placed = np.random.default_rng([SEED, len(self.names)]).integers(len(self.network.providers), size=len(queries))
         providers = [self.network.providers[at] for at in placed]
         self.settled(names, queries, providers)
-        return tuple(RoutedQuery(name, provider, ()) for name, provider in zip(names, providers, strict=True))
+        return tuple(RoutedQuery(name, ()) for name in names)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 
 from bench import report
 from lab.federation.initial_distribution import hierarchically
+from lab.federation.routing_tables import choices, routed, routing_table
 from lab.figures.providers.setting import Clock, judged, setting
 from weft.federation.distribution.coordinator_tree import height, tree_over
 from weft.federation.distribution.model import chosen
-from weft.federation.distribution.routing import choices, routed, routing_table
 
 SIZES = (2, 4, 8, 16)
 PLACED, BATCH, BATCHES = 10_000, 20_000, 10

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from lab.federation.generated_topologies import transit_stub
 from lab.federation.initial_distribution import centrally, greedily, hierarchically
 from lab.federation.leaving import left
+from lab.federation.routing_tables import routed, routing_table
 from lab.federation.synthetic import drawn_queries, workload
+from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import Cluster, joined, providers_below, tree_over
 from weft.federation.distribution.model import (
     NetworkGraph,
@@ -26,7 +28,6 @@ from weft.federation.distribution.model import (
     together,
 )
 from weft.federation.distribution.rounds import adapted, flows
-from weft.federation.distribution.routing import routed, routing_table
 
 
 @cache
@@ -83,10 +84,15 @@ def test_providers_that_are_away_get_nothing() -> None:
 
 def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
     network, substreams, queries, _ = federation()
-    one_leaf = Cluster(leader=3, providers=tuple(range(8)))
+    names = [f"q{number}" for number in range(len(queries))]
+    coordinator = Coordinator(network, substreams, present=network.providers[:8])
+    assert coordinator.tree.is_leaf
     placement = (queries.home % 8).astype(np.int32)
     old, new = chosen(queries, np.arange(200)), chosen(queries, np.arange(200, 230))
-    at = routed(routing_table(one_leaf, network, substreams, old, placement[:200]), new)
+    coordinator.settled(names[:200], old, [network.providers[each] for each in placement[:200]])
+    at = [network.number[each.provider] for each in coordinator.register(names[200:230], new)]
+    tables = routing_table(coordinator.tree, network, substreams, old, placement[:200])
+    assert at == routed(tables, new).tolist()
     for number in range(len(new)):
         both = together(old, chosen(new, [number]))
         grown = [
@@ -94,6 +100,19 @@ def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
             for each in range(8)
         ]
         assert grown[at[number]] == pytest.approx(min(grown), rel=1e-6)
+
+
+def test_one_query_goes_the_way_that_many_go() -> None:
+    network, substreams, queries, tree = federation()
+    coordinator = Coordinator(network, substreams)
+    assert coordinator.tree == tree
+    old, new = chosen(queries, np.arange(1000)), chosen(queries, np.arange(1000, 1200))
+    coordinator.settled([str(number) for number in range(1000)], old, [network.providers[each] for each in old.home])
+    one_by_one = coordinator.register([str(number) for number in range(1000, 1200)], new)
+    tables = routing_table(tree, network, substreams, old, old.home)
+    same = [network.number[each.provider] for each in one_by_one] == routed(tables, new)
+    # The tables are of single precision.
+    assert np.mean(same) > 0.99
 
 
 @pytest.mark.parametrize(

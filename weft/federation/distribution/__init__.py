@@ -7,6 +7,5 @@ coordinator_tree.py     clusters of providers: join, split
 query_graph.py          queries, or bundles of queries, with weights and interests; coarsening
 placement_loops.py      the compiled loops of redistribution
 rounds.py               rounds of redistribution: bundles up the tree, decisions down it
-routing.py              where new queries go, and why
-coordinator.py          the coordinator that all of this belongs to, and why it decides as it does
+coordinator.py          the coordinator that all of this belongs to: where new queries go, what a round moves, and why
 """

@@ -11,14 +11,20 @@ object here; which of them decided what is in the answers (`RoutingStep.coordina
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.distribution.coordinator_tree import clusters, coordinators_above, providers_below, tree_over
+from weft.federation.distribution.coordinator_tree import (
+    Cluster,
+    clusters,
+    coordinators_above,
+    providers_below,
+    tree_over,
+)
 from weft.federation.distribution.model import (
     NetworkGraph,
     Placement,
@@ -32,9 +38,36 @@ from weft.federation.distribution.model import (
     query_set,
     together,
 )
-from weft.federation.distribution.rounds import adapted
-from weft.federation.distribution.routing import RoutedQuery, routed, routing_table, steps_of
+from weft.federation.distribution.rounds import adapted, targets_of
 from weft.federation.federation_errors import FederationError
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a query would cost at one target of a coordinator, in bytes per second times milliseconds."""
+
+    target: str
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingStep:
+    """One coordinator on the way from the root to a provider: what it could choose from, the cheapest first."""
+
+    coordinator: str
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedQuery:
+    """The steps of a new query from the root down to its provider."""
+
+    query: str
+    steps: tuple[RoutingStep, ...]
+
+    @property
+    def provider(self) -> str:
+        return self.steps[-1].candidates[0].target
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +141,26 @@ class Coordinator:
         self.placement = np.append(self.placement, [self._provider(each) for each in providers]).astype(np.int32)
 
     def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
-        """Route new queries. They are placed when it returns, and those of a next call see them."""
-        table = routing_table(self.tree, self.network, self.substreams, self.queries, self.placement)
+        """Route new queries. They are placed when it returns, and those of a next call see them.
+
+        A new query goes to the child of the root that it costs least at, sharing and fetching together, and on from
+        there, down to a provider. Load plays no role: that a query finds its place at once is worth more, and the next
+        round sees to the balance.
+        """
+        at = self._counts()
         found = tuple(
-            RoutedQuery(name, self.network.providers[at], steps_of(table, self.network, queries, number))
-            for number, (name, at) in enumerate(zip(names, routed(table, queries), strict=True))
+            RoutedQuery(name, tuple(self._steps(self.tree, at, queries, number))) for number, name in enumerate(names)
         )
         self.settled(names, queries, [each.provider for each in found])
         return found
 
     def rerouted(self, provider: str) -> dict[str, str]:
         """Where the queries of a provider that is not in the tree go: each on the way that a new one would take."""
-        here = self.placement == self._provider(provider)
-        gone, rest = np.flatnonzero(here), np.flatnonzero(~here)
-        table = routing_table(
-            self.tree, self.network, self.substreams, chosen(self.queries, rest), self.placement[rest]
-        )
-        targets = routed(table, chosen(self.queries, gone))
-        return {self.names[q]: self.network.providers[at] for q, at in zip(gone, targets, strict=True)}
+        gone, at = self._provider(provider), self._counts()
+        at[:, gone] = 0.0
+        stranded = np.flatnonzero(self.placement == gone)
+        ways = [tuple(self._steps(self.tree, at, self.queries, int(query))) for query in stranded]
+        return {self.names[query]: steps[-1].candidates[0].target for query, steps in zip(stranded, ways, strict=True)}
 
     def plan(self, budget: float | None = None) -> RoundPlan:
         """Plan a round of redistribution. Nothing is moved by asking, and asking again gives the same plan.
@@ -171,6 +206,21 @@ class Coordinator:
     def leaders(self) -> tuple[str, ...]:
         """The providers that lead a cluster, the root's leader first."""
         return tuple(dict.fromkeys(self.network.providers[each.leader] for each in clusters(self.tree)))
+
+    def _steps(self, cluster: Cluster, at: NDArray[np.float64], queries: QuerySet, query: int) -> Iterator[RoutingStep]:
+        """The way of one of some queries down the tree, beside queries that are counted."""
+        network, targets, wanted = self.network, targets_of(cluster, self.network, fair=1.0), queries.interest(query)
+        from_source, homes = np.split(targets.reach, [len(network.sources)])
+        here = np.stack([at[wanted][:, each].sum(axis=1) for each in targets.providers], axis=1)
+        fetching = from_source[self.substreams.source[wanted]]
+        costs = self.substreams.rate[wanted] @ (here @ targets.latency + fetching)
+        costs += queries.result[query] * homes[queries.home[query]]
+        order = np.argsort(costs, kind="stable")
+        members = [network.providers[each] for each in cluster.members]
+        candidates = tuple(Candidate(members[each], float(costs[each])) for each in order)
+        yield RoutingStep(network.providers[cluster.leader], candidates)
+        if not cluster.is_leaf:
+            yield from self._steps(cluster.children[order[0]], at, queries, query)
 
     def _known(self, query: str) -> int:
         if query not in self._number:
@@ -264,3 +314,13 @@ def plan_text(plan: RoundPlan) -> str:
         f"  edge cut   {plan.before.edge_cut:,.0f} -> {plan.after.edge_cut:,.0f} (bytes/s × ms)\n"
         f"  fullest    {plan.before.fullest:.2f} -> {plan.after.fullest:.2f} of its fair load"
     )
+
+
+def route_text(routed: RoutedQuery) -> str:
+    """The way of a new query from the root to its provider."""
+    lines = [f"{routed.query} goes to {routed.provider}"]
+    for step in routed.steps:
+        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.candidates[:4])
+        more = " …" if len(step.candidates) > 4 else ""
+        lines.append(f"  {step.coordinator} chose {step.candidates[0].target}: {listed}{more}")
+    return "\n".join(lines)

@@ -68,8 +68,7 @@ def feeding_from(ledger: FederationLedger, standing: StandingQuery, after: int) 
     needed = _oldest_needed(ledger, relation, streams, after)
     if needed is None:
         return standing.birth
-    found = min(ledger.streams[each.name].last_below(needed) for each in streams)
-    return max(standing.birth, min(found, after))
+    return max(standing.birth, min(after, *(ledger.streams[each.name].last_below(needed) for each in streams)))
 
 
 def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Stream], after: int) -> int | None:
@@ -78,29 +77,24 @@ def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Strea
     watermarks = [clock - each.delay for each, clock in zip(streams, clocks, strict=True) if clock is not None]
     if len(watermarks) < len(streams):
         return None
-    if _is_window_over_rows(select):
-        assert select.window is not None
-        return first_open_start(select.window, min(watermarks))
-    if _is_join_of_rows(select):
-        reach = max((each.window.range or 0) + each.window.slide for each in select.inputs if each.window is not None)
-        return min(watermarks) - reach
-    return None
-
-
-def _is_window_over_rows(select: Select) -> bool:
-    """Whether it is one window over the rows of one stream."""
-    if len(select.inputs) != 1 or select.emit_empty or select.distinct or len(leaves(select)) != 1:
-        return False
-    return is_windowed(select) and passes_rows(select.inputs[0].source)
-
-
-def _is_join_of_rows(select: Select) -> bool:
-    """Whether it is a join of streams, each within a range, and nothing more."""
-    if len(select.inputs) < 2 or select.is_grouped or select.distinct or select.window is not None:
-        return False
-    return all(
-        passes_rows(each.source) and each.window is not None and not each.window.is_unbounded for each in select.inputs
-    )
+    if len(select.inputs) > 1:
+        # A join of streams, each within a range, and nothing more.
+        windows = [each.window for each in select.inputs if passes_rows(each.source)]
+        bounded = [each for each in windows if each is not None and not each.is_unbounded]
+        if len(bounded) < len(select.inputs) or select.is_grouped or select.distinct or select.window is not None:
+            return None
+        return min(watermarks) - max((each.range or 0) + each.slide for each in bounded)
+    # One window over the rows of one stream.
+    if (
+        select.emit_empty
+        or select.distinct
+        or len(streams) != 1
+        or not is_windowed(select)
+        or not passes_rows(select.inputs[0].source)
+    ):
+        return None
+    assert select.window is not None
+    return first_open_start(select.window, min(watermarks))
 
 
 def fetched(
@@ -117,14 +111,13 @@ def fetched(
     """
     found: dict[tuple[str, int], pa.Table] = {}
     for stream, listed in numbers.items():
-        identity = uuid.uuid4().hex
+        identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
         mailbox = reply_mailbox(identity)
         fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": mailbox}
-        send(transport, source_mailbox(ledger.streams[stream].owner), identity, "replay", fields)
-        owner = ledger.streams[stream].owner
+        send(transport, source_mailbox(owner), identity, "replay", fields)
         late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
-        for number, rows in _answered(transport, mailbox, len(listed), idle, partial(say, late)).items():
-            found[stream, number] = rows
+        answered = _answered(transport, mailbox, len(listed), idle, partial(say, late))
+        found |= {(stream, number): rows for number, rows in answered.items()}
     return found
 
 

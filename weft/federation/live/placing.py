@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra import Query
-from weft.federation.distribution.coordinator import Coordinator
+from weft.federation.distribution.coordinator import Coordinator, route_text
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
-from weft.federation.distribution.routing import route_text
 from weft.federation.distribution.substreams import split_of, wanted_of
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery

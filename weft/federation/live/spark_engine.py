@@ -10,8 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
 from weft.federation.live.engine_incarnation import CycleStore, EngineMaker
@@ -37,7 +35,8 @@ class SparkEngine:
         # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
         self._catalog.set_setting("max_ahead", "off")
         self._engine = Engine(spark, self._catalog, state_directory(directory))
-        self._engine.publisher = _Publisher(answers)
+        self._engine.publisher = self
+        self._answers = answers
 
     @property
     def applied(self) -> int:
@@ -78,20 +77,13 @@ class SparkEngine:
     def close(self) -> None:
         self._catalog.close()
 
-
-class _Publisher:
-    """What the engine publishes to: every query is a group of its own."""
-
-    def __init__(self, answers: CycleStore) -> None:
-        self._answers = answers
+    # --- what the engine publishes to: every query is a group of its own ------------------------------------------
 
     def wait_for_room(self) -> None:
         """Answers wait on disk, and are sent before the next batch."""
 
     def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
-        found: dict[str, tuple[pa.Table, int | None]] = {
-            each.stream: (each.rows, each.watermark) for each in published if each.rows is not None
-        }
+        found = {each.stream: (each.rows, each.watermark) for each in published if each.rows is not None}
         self._answers.write(cycle, found)
 
     def committed(self, cycle: int) -> None:

@@ -1,9 +1,10 @@
-"""Where new queries go, many at a time, and why.
+"""Where new queries go, many at a time: by tables, which a coordinator that routes thousands a second would keep.
 
-Each coordinator keeps a **routing table**: by substream and child what one more query that wants the substream would
-cost there, sharing and fetching together. A new query's costs are the sum of its substreams' rows and of one row for
-its home; it goes to the cheapest child, and on from there, down to a provider. Load plays no role here: that a query
-finds its place at once is worth more, and the next redistribution sees to the balance.
+`weft coordinator` routes one query at a time, and computes only what that query wants
+(`weft.federation.distribution.coordinator`). Here each coordinator keeps a **routing table**: by substream and child
+what one more query that wants the substream would cost there, sharing and fetching together. A new query's costs are
+the sum of its substreams' rows and of one row for its home; it goes to the cheapest child, and on from there, down to a
+provider.
 """
 
 from __future__ import annotations
@@ -82,49 +83,3 @@ def _choices(starts, wanted, home, result, by_substream, by_home):  # type: igno
                 costs[j] += row[j]
         found[q] = np.argmin(costs)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What a query would cost at one target of a coordinator, in bytes per second times milliseconds."""
-
-    target: str
-    cost: float
-
-
-@dataclass(frozen=True, slots=True)
-class RoutingStep:
-    """One coordinator on the way from the root to a provider: what it could choose from, the cheapest first."""
-
-    coordinator: str
-    candidates: tuple[Candidate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RoutedQuery:
-    """The provider of a new query, and the steps that led there."""
-
-    query: str
-    provider: str
-    steps: tuple[RoutingStep, ...]
-
-
-def steps_of(table: RoutingTable, network: NetworkGraph, queries: QuerySet, query: int) -> tuple[RoutingStep, ...]:
-    """The steps of one of some queries, from the root down."""
-    shared = table.by_substream[queries.interest(query)].sum(axis=0, dtype=np.float64)
-    costs = shared + queries.result[query] * table.by_home[queries.home[query]]
-    order = np.argsort(costs, kind="stable")
-    members = [network.providers[each] for each in table.cluster.members]
-    candidates = tuple(Candidate(members[each], float(costs[each])) for each in order)
-    below = steps_of(table.below[order[0]], network, queries, query) if table.below else ()
-    return RoutingStep(network.providers[table.cluster.leader], candidates), *below
-
-
-def route_text(routed: RoutedQuery) -> str:
-    """The way of a new query from the root to its provider."""
-    lines = [f"{routed.query} goes to {routed.provider}"]
-    for step in routed.steps:
-        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.candidates[:4])
-        more = " …" if len(step.candidates) > 4 else ""
-        lines.append(f"  {step.coordinator} chose {step.candidates[0].target}: {listed}{more}")
-    return "\n".join(lines)
