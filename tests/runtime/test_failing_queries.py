@@ -31,7 +31,7 @@ def plan_of(parents: list[int | None]) -> Plan:
         assert isinstance(statement, statements.CreateQuery)
         names.queries[f"q{number}"] = statement.query
         queries.append(statement.query)
-    return build(1, {1: stream.stream}, tuple(queries), {each.name: i + 2 for i, each in enumerate(queries)})
+    return build(1, {1: stream.stream}, tuple(queries), {each.name: i + 2 for i, each in enumerate(queries)}, {})
 
 
 @st.composite

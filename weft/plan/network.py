@@ -13,10 +13,8 @@ name in every node above a join's left parent, and `T1.amount` of a join's right
     F ── amount > 500000 ──> S1 ── amount > 1000000 ──> S2          legs (F), (F)
     S2 ⋈ S1  ON T1.benef = T2.orig AND T2.amount > T1.amount / 2    legs (F, F)
 
-A leg's clock is the column that shows it. Where none does, it is the column `CLOCK` of the leg, a BIGINT in ticks.
-
-A table is a leg without a clock, to which no rows are ever added. There is no join of tables alone: whatever a join
-reads, something of it flows.
+A leg's clock is the column that shows it, or else its column `CLOCK`. A table is a leg without a clock, to which no
+rows are ever added. There is no join of tables alone.
 
 A row of a node keeps the earliest arrival among the rows it is made of, those of tables left out. A query looks at
 those alone that arrived with it or after it. So a node may be older than a query that comes to share it: what it gave
@@ -31,8 +29,7 @@ from dataclasses import dataclass
 from weft.plan.log_ids import LogId
 from weft.predicates.clauses import PredicateSet
 
-#: The name, in predicates and columns, of a leg's clock that no column of its log shows: a BIGINT in ticks. The columns
-#: of users cannot have it.
+#: The name of a leg's clock that no column of its log shows: a BIGINT in ticks. Columns of users cannot have it.
 CLOCK = "\0clock"
 
 

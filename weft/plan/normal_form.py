@@ -22,7 +22,7 @@ any order. The names of the columns are those of the first operand, whichever it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -83,9 +83,7 @@ def _over_groups(select: Select) -> Select:
     if is_windowed(select):
         refs += [WindowBound(end, select.clock_type) for end in (False, True)]
     outputs = tuple(Output(f"g{number}", ref) for number, ref in enumerate(refs))
-    columns: dict[Expression, Expression] = {
-        each.expression: Column(_GROUPS, each.name, each.expression.type) for each in outputs
-    }
+    columns = _columns_of(outputs, _GROUPS)
     return Select(
         inputs=(Input(replace(select, outputs=outputs, having=None), _GROUPS),),
         where=None if select.having is None else substituted(select.having, columns),
@@ -94,15 +92,22 @@ def _over_groups(select: Select) -> Select:
     )
 
 
+def _columns_of(outputs: Sequence[Output], alias: str) -> dict[Expression, Expression]:
+    """The columns in which a select above finds what expressions give."""
+    return {each.expression: Column(alias, each.name, each.expression.type) for each in outputs}
+
+
 def _over_rows(select: Select) -> Select:
     """SELECT DISTINCT k + 1 AS x FROM s RETAIN …  →  SELECT DISTINCT x FROM (SELECT k + 1 AS x FROM s) RETAIN …"""
     outputs = tuple(Output(f"x{number}", each.expression) for number, each in enumerate(select.outputs))
     rows = replace(select, outputs=outputs, distinct=False, retain=None)
-    shown = (Column(_ROWS, inner.name, inner.expression.type) for inner in outputs)
     return Select(
         inputs=(Input(rows, _ROWS),),
         where=None,
-        outputs=tuple(replace(each, expression=column) for each, column in zip(select.outputs, shown, strict=True)),
+        outputs=tuple(
+            Output(each.name, Column(_ROWS, inner.name, inner.expression.type))
+            for each, inner in zip(select.outputs, outputs, strict=True)
+        ),
         clock_type=select.clock_type,
         distinct=True,
         retain=select.retain,
@@ -128,10 +133,8 @@ def _without_selections(select: Select) -> Select:
             Column(item.alias, each.name, each.expression.type): substituted(each.expression, renamed)
             for each in inner.outputs
         }
-        conditions = [
-            *([substituted(inner.where, renamed)] if inner.where is not None else []),
-            *([substituted(select.where, meaning)] if select.where is not None else []),
-        ]
+        wheres = ((inner.where, renamed), (select.where, meaning))
+        conditions = [substituted(where, names) for where, names in wheres if where is not None]
         inputs = list(select.inputs)
         inputs[position] = replace(item, source=below.source)
         select = replace(
@@ -183,9 +186,7 @@ def _apart(select: Select) -> Select:
     used = dict.fromkeys(value for each in expressions for value in _values(each))
     outputs = tuple(Output(f"x{number}", value) for number, value in enumerate(used))
     join = Select(inputs=select.inputs, where=select.where, outputs=outputs, clock_type=select.clock_type)
-    columns: dict[Expression, Expression] = {
-        each.expression: Column(_JOINED, each.name, each.expression.type) for each in outputs
-    }
+    columns = _columns_of(outputs, _JOINED)
     over_join = replace(select, inputs=(Input(join, _JOINED),), where=None)
     return with_expressions(over_join, partial(substituted, meaning=columns))
 

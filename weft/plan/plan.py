@@ -39,7 +39,7 @@ def build(
     streams: Mapping[int, Stream],
     queries: tuple[Query, ...],
     number_of: Mapping[str, int],
-    table_number_of: Mapping[str, int] | None = None,
+    table_number_of: Mapping[str, int],
 ) -> Plan:
     """The plan that runs these queries.
 
@@ -48,7 +48,7 @@ def build(
     shaped = tuple(replace(each, relation=plainly_named(normalised(each.relation)), text="") for each in queries)
     query_numbers = tuple(number_of[each.name] for each in queries)
     read = {leaf.name: leaf for each in queries for leaf in leaves(each.relation) if isinstance(leaf, Table)}
-    table_numbers = tuple((table_number_of or {})[name] for name in read)
+    table_numbers = tuple(table_number_of[name] for name in read)
     return Plan(
         number, tuple(streams.values()), tuple(streams), shaped, query_numbers, tuple(read.values()), table_numbers
     )

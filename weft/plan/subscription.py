@@ -15,7 +15,7 @@ A comparison with NULL does not hold. What is no comparison of columns and const
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -98,11 +98,9 @@ def as_json(subscription: Subscription) -> dict[str, Any]:
     if subscription.any_of != ALL_ROWS:
         document["any"] = [[_comparison(each) for each in conjunction] for conjunction in subscription.any_of]
     if subscription.meeting is not None:
-        meeting = subscription.meeting
-        document["meeting"] = {"ranges": dict(meeting.ranges), "slide": meeting.slide, "origin": meeting.origin}
+        document["meeting"] = {**asdict(subscription.meeting), "ranges": dict(subscription.meeting.ranges)}
     if subscription.schedule is not None:
-        schedule = subscription.schedule
-        document["schedule"] = {"column": schedule.column, "slide": schedule.slide, "origin": schedule.origin}
+        document["schedule"] = asdict(subscription.schedule)
     return document
 
 
@@ -113,7 +111,7 @@ def from_json(document: dict[str, Any]) -> Subscription:
         tuple(document["columns"].items()),
         tuple(tuple(map(_compared, conjunction)) for conjunction in document["any"]) if "any" in document else ALL_ROWS,
         Meeting(tuple(meeting["ranges"].items()), meeting["slide"], meeting["origin"]) if meeting else None,
-        Schedule(schedule["column"], schedule["slide"], schedule["origin"]) if schedule else None,
+        Schedule(**schedule) if schedule else None,
     )
 
 
@@ -122,10 +120,9 @@ def _comparison(each: Comparison) -> list[Any]:
         return [each.column, each.op, {"column": each.other}]
     if each.op in ("is null", "is not null"):
         return [each.column, each.op]
-    constant = (
-        [constant_as_json(one) for one in each.value] if isinstance(each.value, tuple) else constant_as_json(each.value)
-    )
-    return [each.column, each.op, constant]
+    if isinstance(each.value, tuple):
+        return [each.column, each.op, [constant_as_json(one) for one in each.value]]
+    return [each.column, each.op, constant_as_json(each.value)]
 
 
 def _compared(document: list[Any]) -> Comparison:
@@ -135,11 +132,9 @@ def _compared(document: list[Any]) -> Comparison:
     (operand,) = rest
     if isinstance(operand, dict) and "column" in operand:
         return Comparison(column, op, other=operand["column"])
-    return Comparison(
-        column,
-        op,
-        tuple(map(constant_from_json, operand)) if isinstance(operand, list) else constant_from_json(operand),
-    )
+    if isinstance(operand, list):
+        return Comparison(column, op, tuple(map(constant_from_json, operand)))
+    return Comparison(column, op, constant_from_json(operand))
 
 
 def constant_as_json(value: Value) -> Any:
