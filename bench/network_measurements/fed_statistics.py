@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.network_workloads.files import RecordStream
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 
 _SAMPLE = 50_000
 
@@ -78,4 +78,4 @@ def statistics_of(stream: RecordStream, rows: int) -> MeasuredStatistics:
         connection.register("given", part)
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
     connection.execute("CREATE MACRO timestamp_micros(x) AS x")
-    return MeasuredStatistics(LogId.stream(stream.name), rows, connection)
+    return MeasuredStatistics(LogId(LogKind.STREAM, stream.name), rows, connection)

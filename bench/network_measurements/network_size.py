@@ -19,7 +19,7 @@ from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
 from lab.join_sharing import CONFIGURATIONS, weighted_size
 from weft.algebra import Select
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.
@@ -69,7 +69,7 @@ def sizes(configuration: str, rows: int) -> tuple[list[tuple[int, int]], float]:
     began = process_time()
     curve = []
     for number, select in enumerate(selects, 1):
-        planner.register(f"q{number}", select, [LogId.stream("fed")] * len(select.inputs))
+        planner.register(f"q{number}", select, [LogId(LogKind.STREAM, "fed")] * len(select.inputs))
         if number % _STEP == 0:
             # As it is planned: how its conditions are computed has no part in its size.
             curve.append((number, weighted_size(planner.nodes.network())))

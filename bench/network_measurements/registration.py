@@ -17,7 +17,7 @@ from bench.network_workloads.sets import bound_one_by_one
 from lab.join_sharing import weighted_size
 from weft.algebra import Select
 from weft.optimizer.network import Planner
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 
 _NEIGHBOURS = 50
@@ -65,7 +65,7 @@ def registered(count: int, rows: int) -> tuple[list[float], int]:
         query = next(queries)
         select = normalised(query.relation)
         assert isinstance(select, Select)
-        planner.register(query.name, select, [LogId.stream("fed")] * len(select.inputs))
+        planner.register(query.name, select, [LogId(LogKind.STREAM, "fed")] * len(select.inputs))
         seconds.append(process_time() - began - (statistics.seconds - asking))
         if len(seconds) % 1_000 == 0:
             report.progress(f"  {len(seconds):,} registered")

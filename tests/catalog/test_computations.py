@@ -12,7 +12,7 @@ from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
 from weft.catalog import CATALOG_FILE, Catalog
 from weft.catalog.catalog_errors import CatalogReadOnly
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
 from weft.runtime.stages.joins.stored_network import StoredNetwork
 from weft.sql.check import check
@@ -89,7 +89,7 @@ def test_a_stream_that_is_created_again_with_other_columns_is_another_log(tmp_pa
             CREATE CONTINUOUS QUERY q AS SELECT a FROM w WHERE a > 2.5"""
         relation = check(script).queries[0].relation
         assert isinstance(relation, Select)
-        return {place: (relation, [LogId.stream("w")])}
+        return {place: (relation, [LogId(LogKind.STREAM, "w")])}
 
     with Catalog.open(tmp_path) as catalog:
         network_of(StoredNetwork(catalog), over("DECIMAL(6, 1)", "1"))

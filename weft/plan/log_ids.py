@@ -52,34 +52,6 @@ class LogId(str):
         kind, _, of = text.partition(" ")
         return cls(LogKind(kind), of)
 
-    @classmethod
-    def stream(cls, name: str) -> LogId:
-        return cls(LogKind.STREAM, name)
-
-    @classmethod
-    def table(cls, name: str) -> LogId:
-        return cls(LogKind.TABLE, name)
-
-    @classmethod
-    def answers(cls, query: str) -> LogId:
-        return cls(LogKind.ANSWERS, query)
-
-    @classmethod
-    def rows(cls, operator: str) -> LogId:
-        return cls(LogKind.ROWS, operator)
-
-    @classmethod
-    def partials(cls, stream: str) -> LogId:
-        return cls(LogKind.PARTIALS, stream)
-
-    @classmethod
-    def running(cls, source: LogId) -> LogId:
-        return cls(LogKind.RUNNING, source)
-
-    @classmethod
-    def values(cls, operator: str) -> LogId:
-        return cls(LogKind.VALUES, operator)
-
     @property
     def is_table(self) -> bool:
         return self.kind is LogKind.TABLE

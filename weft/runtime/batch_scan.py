@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import (
     CLOCK,
@@ -108,10 +108,10 @@ def _may_be_direct(batch: Batch, planned: PlannedQueries, takes: Callable[[Stage
     """
 
     def readers(stream: Stream) -> frozenset[StageKind]:
-        return planned.stages_reading.get(LogId.stream(stream.name), frozenset())
+        return planned.stages_reading.get(LogId(LogKind.STREAM, stream.name), frozenset())
 
     for stream in batch.streams.values():
-        if stream.backfill or not all(takes(stage, LogId.stream(stream.name)) for stage in readers(stream)):
+        if stream.backfill or not all(takes(stage, LogId(LogKind.STREAM, stream.name)) for stage in readers(stream)):
             return False
     once = frozenset({StageKind.WINDOWS})
     return all(part.is_cheap or all(readers(each) == once for each in part.streams.values()) for part in batch.parts)
@@ -223,7 +223,7 @@ class DirectScan(_Scan):
             clocks = (state.largest, seen.latest, spec.heartbeats.get(name))
             largest = max((clock for clock in clocks if clock is not None), default=None)
             states[name] = replace(state, largest=largest, rows=state.rows + seen.rows)
-        seen_logs = {LogId.stream(name): each for name, each in self._seen.items()}
+        seen_logs = {LogId(LogKind.STREAM, name): each for name, each in self._seen.items()}
         return Arrivals(
             states,
             self._event_time(states),
@@ -263,7 +263,7 @@ class DirectScan(_Scan):
     def _written(self, streams: Sequence[Stream]) -> Iterator[tuple[LogId, Segment]]:
         """Write the rows that joins look for again."""
         for index, each in enumerate(streams):
-            log = LogId.stream(each.name)
+            log = LogId(LogKind.STREAM, each.name)
             rows = self._kept.get(log)
             if rows is not None and rows.num_rows:
                 path = f"{self._logs.folders.of(self._spec.cycle)}/stream-{index}.parquet"
@@ -305,12 +305,12 @@ class WrittenScan(_Scan):
         )
         if rows:
             where = f"{self._path}/stream={index}/reason=none"
-            self._segments[LogId.stream(stream.name)] = Segment(where, rows, lowest, highest, tagged=True)
+            self._segments[LogId(LogKind.STREAM, stream.name)] = Segment(where, rows, lowest, highest, tagged=True)
         if late and stream.backfill:
             # Late for all queries that there are, and perhaps not for one to come.
             where = f"{self._path}/stream={index}/reason=late"
             newest, least = self.watermark(stream), measured.get(f"least_{index}")
-            self._kept_late[LogId.stream(stream.name)] = Segment(where, late, least, newest, tagged=True)
+            self._kept_late[LogId(LogKind.STREAM, stream.name)] = Segment(where, late, least, newest, tagged=True)
         # An island reads what the shared plan reads, which has set these rows aside already.
         if (late or bad) and not self._logs.folders.island:
             write_dead_letters(self._logs.spark, self._logs.storage, stream, index, self._path, spec.cycle)
@@ -320,14 +320,14 @@ class WrittenScan(_Scan):
         return {
             index: each
             for index, each in enumerate(self._spec.plan.streams)
-            if LogId.stream(each.name) in self._segments
+            if LogId(LogKind.STREAM, each.name) in self._segments
         }
 
     def rows(self, index: int) -> DataFrame:
         return self._written(self._spec.plan.streams[index]).withColumn(CORRUPT, F.lit(None))
 
     def _written(self, stream: Stream) -> DataFrame:
-        return self._logs.read(stream, [self._segments[LogId.stream(stream.name)]])
+        return self._logs.read(stream, [self._segments[LogId(LogKind.STREAM, stream.name)]])
 
     def has_files(self, index: int) -> bool:
         return True
@@ -354,7 +354,7 @@ class WrittenScan(_Scan):
         if self._spec.keeps_late_rows and late and not self._logs.folders.island:
             self._write_late_rows(late)
         lowest = {
-            LogId.stream(each.name): self._measured.get(f"least_{index}")
+            LogId(LogKind.STREAM, each.name): self._measured.get(f"least_{index}")
             for index, each in enumerate(self._spec.plan.streams)
         }
         return Arrivals(
@@ -372,7 +372,7 @@ class WrittenScan(_Scan):
         spark = SparkJobs(self._logs.spark)
         asked: list[tuple[Packed, Mapping[str, list[str]]]] = []
         for each in self._spec.plan.streams:
-            watermark, segment = self.watermark(each), self._segments.get(LogId.stream(each.name))
+            watermark, segment = self.watermark(each), self._segments.get(LogId(LogKind.STREAM, each.name))
             losing = self._lossy.get(each.name, {})
             if losing and watermark is not None and segment is not None and (segment.min_clock or 0) < watermark:
                 asked.append(counting(each, losing, self._earlier, spark.registered(self._written(each))))
@@ -389,7 +389,7 @@ class WrittenScan(_Scan):
             watermark = self.watermark(each)
             found = {name: late_conditions(relation, each, self._earlier) for name, relation in losing.items()}
             losers = {name: conditions for name, conditions in found.items() if conditions}
-            if LogId.stream(each.name) in self._segments and watermark is not None and losers:
+            if LogId(LogKind.STREAM, each.name) in self._segments and watermark is not None and losers:
                 rows = self._written(each).where(f"{CLOCK} < {watermark}L")
                 write_late_letters(rows, each, losers, self._logs.storage, self._spec.cycle)
 

@@ -10,7 +10,7 @@ from functools import cache
 from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
 from weft.optimizer.network import Planner, SizeKey, SizeKind, SizeStatistics
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
@@ -68,7 +68,7 @@ def logs_of(bound: Select) -> list[str]:
     for item in bound.inputs:
         assert isinstance(item.source, Stream | Table)
         name = name_of(item.source)
-        found.append(LogId.table(name) if isinstance(item.source, Table) else LogId.stream(name))
+        found.append(LogId(LogKind.TABLE, name) if isinstance(item.source, Table) else LogId(LogKind.STREAM, name))
     return found
 
 

@@ -14,7 +14,7 @@ from tests.optimizer.network.given import logs_of, select
 from tests.optimizer.network.naive import Evaluated, Logs, selected
 from weft.algebra import Select
 from weft.optimizer.network import Planner
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.predicates.operations import columns_of_set
 
 COLUMNS = ("a", "b", "k")
@@ -30,7 +30,7 @@ def some_rows(pick: random.Random, count: int) -> Logs:
             "d": Decimal(pick.randint(0, 8)) / 2,
         }
 
-    return {LogId.stream(name): [row() for _ in range(count)] for name in ("s", "t")}  # type: ignore[return-value]
+    return {LogId(LogKind.STREAM, name): [row() for _ in range(count)] for name in ("s", "t")}  # type: ignore[return-value]
 
 
 def a_comparison(pick: random.Random, aliases: list[str]) -> str:

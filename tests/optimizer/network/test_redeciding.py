@@ -24,7 +24,7 @@ from weft.optimizer.network import (
     redeciding,
     wanted,
 )
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 
 CHAIN = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c
     WHERE a.k = b.k AND b.a = c.a"""
@@ -44,7 +44,7 @@ class Watched:
 
     def rows(self, **rows: int) -> None:
         for stream, count in rows.items():
-            known = SizeKey(SizeKind.ROWS, (LogId.stream(stream),))
+            known = SizeKey(SizeKind.ROWS, (LogId(LogKind.STREAM, stream),))
             # As after many cycles in which it was so.
             for _ in range(60):
                 self.observed.see(known, count)
@@ -56,7 +56,7 @@ class Watched:
         self.share("T1.a - T2.a = 0", share_of_last, "t", "u")
 
     def share(self, condition: str, share: float, *streams: str) -> None:
-        known = SizeKey(SizeKind.SHARE, tuple(LogId.stream(each) for each in streams), condition)
+        known = SizeKey(SizeKind.SHARE, tuple(LogId(LogKind.STREAM, each) for each in streams), condition)
         for _ in range(60):
             self.observed.see(known, share * 10_000_000, 10_000_000)
 
@@ -272,7 +272,7 @@ def test_whatever_is_chosen_anew_every_select_finds_its_rows(seed: int) -> None:
             observed.see(SizeKey(SizeKind.ROWS, (log,)), 1 << pick.randint(0, 20))
         for text in ("T1.k - T2.k = 0", "T1.s = T2.s"):
             for one, other in (("s", "s"), ("s", "t"), ("t", "s"), ("t", "t")):
-                known = SizeKey(SizeKind.SHARE, (LogId.stream(one), LogId.stream(other)), text)
+                known = SizeKey(SizeKind.SHARE, (LogId(LogKind.STREAM, one), LogId(LogKind.STREAM, other)), text)
                 observed.derive(known, 1 / (1 << pick.randint(0, 12)))
         redeciding.decide(step)
     check(planner, present, logs)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import Block, Change, StateStore
 
-LOGS = [LogId.values(str(number)) for number in range(4)]
+LOGS = [LogId(LogKind.VALUES, str(number)) for number in range(4)]
 #: By key: a value and a clock.
 State = dict[str, tuple[int, int]]
 Whole = Callable[[Sequence[Segment]], Sequence[Block | None]]

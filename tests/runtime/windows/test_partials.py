@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.windows.partials import SLICE, Layout, PartialLog, Partials, decoded, encoded, joined, pieces
 from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
@@ -56,7 +56,7 @@ def test_small_segments_become_one_and_large_ones_stay_as_they_are(
         return log.written(Partials(layout, table), name)
 
     small, large, late = kept("a", 0, 10), kept("b", 10, 50_000), kept("c", 60_000, 10)
-    name, rewritten = LogId.partials("s"), partial(log.rewritten, added=None, since=4)
+    name, rewritten = LogId(LogKind.PARTIALS, "s"), partial(log.rewritten, added=None, since=4)
     change = Change(name, [small, large, late], None, rewritten, 4, is_keyed=False)
     monkeypatch.setattr(rules, "MOST_SEGMENTS", 1)
     together, kept_large = store.write("together", [change])[name]

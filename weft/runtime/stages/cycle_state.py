@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from weft.algebra import Relation, Select, Source, Stream
 from weft.arrays.arrow_types import to_inside
 from weft.plan.event_time import Clock, EventTime, QueryStart, gives_answers
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.spark.session import compile_plans, union_of
@@ -161,9 +161,9 @@ class CycleState:
             self.emit_from.update(state.emit_from)
         for id_, path in self.last.snapshots.items():
             self.snapshots[id_] = self.view(self.logs.read_snapshot(path))
-        self.settled.update(LogId.table(each.name) for each in plan.tables)
+        self.settled.update(LogId(LogKind.TABLE, each.name) for each in plan.tables)
         for stream in plan.streams:
-            log = LogId.stream(stream.name)
+            log = LogId(LogKind.STREAM, stream.name)
             self.settled.add(log)
             if log in self.arrivals.segments:
                 segment = self.added[log] = self.arrivals.segments[log]
@@ -218,7 +218,7 @@ class CycleState:
         for name in operator.names:
             self.answers[name] = self._named(name, rows.remove_column(rows.num_columns - 1))
             if name in self.planned.read_by_others:
-                log = LogId.answers(name)
+                log = LogId(LogKind.ANSWERS, name)
                 self._add_table(log, self.planned.queries[name].query.relation, rows)
                 self._tables[log] = rows
         if operator.readers & _IN_THE_DRIVER:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from weft.algebra import Select, SetOperation, Source, Stream, Table
 from weft.algebra.properties import leaves
 from weft.plan.event_time import Clock, EventTime, first_open_start, is_windowed
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.plan import Plan
 from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind
 from weft.runtime.stages.sql.running import has_partials
@@ -18,7 +18,7 @@ from weft.windows.join_windows import Bounds, meeting_bounds
 
 def logged(plan: Plan, planned: PlannedQueries) -> dict[LogId, Source]:
     """The logs that operators read again, or that BACKFILL keeps for later ones, with the sources of their rows."""
-    return {LogId.stream(each.name): each for each in plan.streams if each.backfill} | dict(planned.kept_logs)
+    return {LogId(LogKind.STREAM, each.name): each for each in plan.streams if each.backfill} | dict(planned.kept_logs)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Expiry:
         for stream in streams:
             if stream.backfill:
                 largest = event_time.after.get(stream.name)
-                use(LogId.stream(stream.name), None if largest is None else largest - stream.backfill)
+                use(LogId(LogKind.STREAM, stream.name), None if largest is None else largest - stream.backfill)
         return Needs(since)
 
     def _uses(self, operator: Operator, event_time: EventTime) -> Iterator[tuple[LogId, Clock]]:

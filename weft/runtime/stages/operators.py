@@ -29,7 +29,7 @@ from weft.catalog.codec import dumps, loads
 from weft.optimizer.network import is_shareable
 from weft.optimizer.share_set_operators import arranged
 from weft.plan.event_time import QueryStart, RunningQuery, is_windowed
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import with_ordered_operands, without_names
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.sets.set_rows import combines_rows, picks_columns
@@ -80,12 +80,12 @@ class OperatorId:
 def log_of(source: Source, id_: OperatorId) -> LogId:
     """The log of a source's rows: one per stream, table and query that others read, one per operator otherwise."""
     if isinstance(source, Stream):
-        return LogId.stream(source.name)
+        return LogId(LogKind.STREAM, source.name)
     if isinstance(source, Table):
-        return LogId.table(source.name)
+        return LogId(LogKind.TABLE, source.name)
     if isinstance(source, Answers):
-        return LogId.answers(source.query)
-    return LogId.rows(id_.text)
+        return LogId(LogKind.ANSWERS, source.query)
+    return LogId(LogKind.ROWS, id_.text)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Operator:
     @cached_property
     def outputs(self) -> tuple[LogId, ...]:
         """The logs that have its rows."""
-        return (self.log, *map(LogId.answers, self.names))
+        return (self.log, *(LogId(LogKind.ANSWERS, name) for name in self.names))
 
     @cached_property
     def inputs(self) -> tuple[LogId, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from weft.plan.event_time import QueryStart, RunningQuery
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import Commit, Segment, StreamState
 from weft.runtime.state.cycle_spec import Folders, folder_in
@@ -25,14 +25,14 @@ def of_present_streams(last: Commit, plan: Plan) -> Commit:
     number_of = {each.name: number for each, number in zip(plan.streams, plan.stream_numbers, strict=True)}
     streams = {name: state for name, state in last.streams.items() if number_of.get(name) == state.number}
     gone = last.streams.keys() - streams.keys()
-    logs = {log for name in gone for log in (LogId.stream(name), LogId.partials(name))}
-    logs |= {LogId.running(LogId.stream(name)) for name in gone}
+    logs = {log for name in gone for log in (LogId(LogKind.STREAM, name), LogId(LogKind.PARTIALS, name))}
+    logs |= {LogId(LogKind.RUNNING, LogId(LogKind.STREAM, name)) for name in gone}
     return _without_logs(replace(last, streams=streams), logs)
 
 
 def with_tables(last: Commit, tables: Mapping[str, Segment]) -> Commit:
     """The last commit with the rows that tables have now, and without what was joined from rows that they had."""
-    logs = {LogId.table(name): (snapshot,) for name, snapshot in tables.items()}
+    logs = {LogId(LogKind.TABLE, name): (snapshot,) for name, snapshot in tables.items()}
     gone = {log for log, kept in last.logs.items() if log.is_table and logs.get(log) != kept}
     kept = _without_logs(last, gone)
     return replace(kept, logs={**kept.logs, **logs})
@@ -64,7 +64,7 @@ def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
         for name, state in last.queries.items()
         if name in queries and queries[name].start.number == state.number
     }
-    answers = {LogId.answers(name) for name in last.queries.keys() - going_on.keys()}
+    answers = {LogId(LogKind.ANSWERS, name) for name in last.queries.keys() - going_on.keys()}
     gone = {str(last.queries[name].number) for name in last.queries.keys() - going_on.keys()}
     snapshots = {place: path for place, path in last.snapshots.items() if place.partition(".")[0] not in gone}
     answered = {name: last.answered[name] for name in going_on}

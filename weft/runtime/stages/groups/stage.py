@@ -15,7 +15,7 @@ import pyarrow as pa
 from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
 from weft.plan.event_time import looks_back
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
@@ -117,7 +117,7 @@ class GroupStage(Stage):
     def _answers(self, log: LogId, cycle: CycleState) -> dict[str, pa.Table]:
         """The answers of the aggregates over a log, by id, each with its clock as the last column."""
         event_time, counted_from, rows = cycle.event_time, cycle.emit_from, cycle.rows_here(log)
-        group, name = self._groups[log], LogId.running(log)
+        group, name = self._groups[log], LogId(LogKind.RUNNING, log)
         before, until = (event_time.watermark(group.source, after=after) for after in (False, True))
         if group.looks_back(event_time.cycle):
             # What had closed before comes now, from the history of streams, and nothing of it is late.

@@ -18,7 +18,7 @@ from weft.algebra import Field, Select
 from weft.catalog import Catalog
 from weft.optimizer.network import ForcedChoices, MeasuredSizes, Patience, Redecided, Redeciding
 from weft.plan.event_time import Clock
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
 from weft.runtime.stages.joins.join_groups import join_groups_of
 from weft.runtime.stages.joins.join_index import JoinIndex
@@ -250,7 +250,7 @@ class JoinStage(Stage):
         rows: dict[LogId, str] = {}
         watermarks: dict[str, Clock] = {}
         for index, stream in scan.streams.items():
-            log = LogId.stream(stream.name)
+            log = LogId(LogKind.STREAM, stream.name)
             if log in wanted:
                 logs[log] = log
                 rows[log], watermarks[log] = scan.select(index), scan.watermark(stream)

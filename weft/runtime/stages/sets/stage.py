@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select, SetOperator
 from weft.plan.event_time import Clock, EventTime
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
@@ -63,7 +63,7 @@ class SetStage(Stage):
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of the cycle; what is not in memory comes from its log."""
         remembering = (each for each in operators if not _passes_through(each.relation))
-        self._operators = {LogId.values(each.id.text): each for each in remembering}
+        self._operators = {LogId(LogKind.VALUES, each.id.text): each for each in remembering}
         self._host.begin(
             last.cycle,
             (
@@ -90,7 +90,9 @@ class SetStage(Stage):
             bounds = tuple(event_time.watermark(relation, after=when) for when in (False, True))
         else:
             bounds = event_time.closing(relation, operator.running.start)
-        return self._host.run(LogId.values(operator.id.text), lambda values: values.operator.take(rows, *bounds))
+        return self._host.run(
+            LogId(LogKind.VALUES, operator.id.text), lambda values: values.operator.take(rows, *bounds)
+        )
 
     def memory(self) -> Iterator[MemoryUse]:
         """What operators remember."""

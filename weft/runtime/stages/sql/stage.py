@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from weft.algebra import Select
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import CLOCK, columns
 from weft.runtime.spark.session import compile_plans
@@ -44,7 +44,7 @@ class SqlStage(Stage):
         for each in operators:
             self._write_memory(cycle, each)
             cycle.note_first_rows(each)
-            read = {LogId.answers(name) for name in each.names if name in cycle.planned.read_by_others}
+            read = {LogId(LogKind.ANSWERS, name) for name in each.names if name in cycle.planned.read_by_others}
             if each.is_kept or each.readers - {StageKind.SQL}:
                 read.add(each.log)
             text = _compiler(cycle, each).computed(each.relation, each.id) if read else None
@@ -94,7 +94,9 @@ def _compiler(cycle: CycleState, operator: Operator) -> Compiler:
 
 def _answers(cycle: CycleState, operator: Operator) -> str | None:
     """The answers of an operator as a select: from its log if it has been written, or computed."""
-    logs = [LogId.answers(name) for name in operator.names if name in cycle.planned.read_by_others] + [operator.log]
+    logs = [LogId(LogKind.ANSWERS, name) for name in operator.names if name in cycle.planned.read_by_others] + [
+        operator.log
+    ]
     new = cycle.views.new
     written = next((new[log] for log in logs if log in new), None)
     if written is not None:

@@ -26,7 +26,7 @@ from weft.algebra import Stream
 from weft.arrays.arrow_streams import streamed, table_of
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Array, Columns
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
@@ -235,5 +235,5 @@ def order_of(
         # Another stream may have had the name.
         return RunningAggregates(stream, queries, known if known is not None and known.stream == stream else None)
 
-    name = LogId.running(log)
+    name = LogId(LogKind.RUNNING, log)
     return Order(name, tuple(last.logs.get(name, ())), make)

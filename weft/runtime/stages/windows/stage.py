@@ -11,7 +11,7 @@ import pyarrow as pa
 from weft.algebra import Query, Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
 from weft.plan.facts import Facts, facts_of
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
@@ -101,7 +101,7 @@ class WindowStage(Stage):
         beginning = self._take_operators(operators, last.cycle) if operators is not self._operators else frozenset()
         facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
         self._closed_before, self._stored = {}, {}
-        self.log.begin(each for name in self._wanted for each in last.logs.get(LogId.partials(name), ()))
+        self.log.begin(each for name in self._wanted for each in last.logs.get(LogId(LogKind.PARTIALS, name), ()))
         weaves = {}
         for stream in spec.plan.streams:
             if stream.name in self._wanted:
@@ -113,7 +113,7 @@ class WindowStage(Stage):
         for weave in weaves.values():
             if weave.running:
                 began = {name: (shape, self._queries[name].start.first) for name, shape in weave.running.items()}
-                orders.append(order_of(weave.stream, LogId.stream(weave.stream.name), began, last))
+                orders.append(order_of(weave.stream, LogId(LogKind.STREAM, weave.stream.name), began, last))
         self._running.begin(last.cycle, orders)
         self._cycle = None
 
@@ -154,7 +154,7 @@ class WindowStage(Stage):
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        segments = last.logs.get(LogId.partials(stream.name), ())
+        segments = last.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
         now = known.away if known is not None else frozenset()
         away = self.placements.place(stream.name, self._key_sets[stream.name], wanted, now, segments, self.log.read)
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
@@ -166,11 +166,11 @@ class WindowStage(Stage):
     def _catch_up(self, weave: StreamWeave, spec: CycleSpec, last: Commit, beginning: frozenset[str]) -> None:
         """Bring a weave to where the last commit is, from stored partials, or from stored rows for new queries."""
         stream = weave.stream
-        segments = last.logs.get(LogId.partials(stream.name), ())
+        segments = last.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
         largest = last.streams[stream.name].largest if stream.name in last.streams else None
         watermark = None if largest is None else largest - stream.delay
         new = {name: weave.windowed[name] for name in sorted(beginning & weave.windowed.keys())}
-        rows = last.logs.get(LogId.stream(stream.name), ())
+        rows = last.logs.get(LogId(LogKind.STREAM, stream.name), ())
         if stream.backfill and new and rows and watermark is not None:
             compile_plans(self._spark, sum(each.rows for each in rows) > WORTH_COMPILING)
             past, judged = stored_partials(weave.reduction, self._logs.read(stream, rows))
@@ -224,7 +224,7 @@ class WindowStage(Stage):
         found: dict[str, list[pa.Table]] = {}
         for name in self._weaves:
             arrived = self.reduced[name].partials if name in self.reduced else None
-            log = LogId.running(LogId.stream(name))
+            log = LogId(LogKind.RUNNING, LogId(LogKind.STREAM, name))
             if arrived is not None:
                 self._make_room(name, arrived)
                 if log in self._running:
@@ -343,7 +343,9 @@ class WindowStage(Stage):
                 added = None if arrived is None else block_of(arrived)
                 rewritten = partial(self.log.rewritten, added=arrived, since=since)
                 cycle.change(
-                    Change(LogId.partials(name), segments, added, rewritten, since, is_keyed=False, apart=apart)
+                    Change(
+                        LogId(LogKind.PARTIALS, name), segments, added, rewritten, since, is_keyed=False, apart=apart
+                    )
                 )
         for change in self._running.changes():
             cycle.change(change)

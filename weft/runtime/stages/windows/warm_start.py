@@ -16,7 +16,7 @@ from typing import TypeAlias
 from weft.catalog import Catalog
 from weft.kernels.warm import warm_up
 from weft.plan.facts import Facts
-from weft.plan.log_ids import LogId
+from weft.plan.log_ids import LogId, LogKind
 from weft.plan.plan import Plan
 from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows import partials
@@ -60,7 +60,7 @@ def restored(directory: Path) -> RestoredState:
     weaves = {}
     for stream in plan.streams:
         queries = {name: shape for name, shape in shapes.items() if shape.stream == stream.name}
-        files = commit.logs.get(LogId.partials(stream.name), ())
+        files = commit.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
         largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
         if queries and largest is not None and fits_the_driver(files, settings):
             weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
