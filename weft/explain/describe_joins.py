@@ -38,7 +38,7 @@ from weft.optimizer.network.sizes import share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.optimizer.share_set_columns import Chain, described, why_not
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.network import Network
+from weft.plan.network import Network, parents_first
 from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
@@ -154,14 +154,9 @@ class _NetworkInWords:
 
     def _chain(self, query: str) -> list[int]:
         """The nodes that a query needs, parents first."""
-        needed: set[int] = set()
-        waiting = self._answers(query)
-        while waiting:
-            number = waiting.pop()
-            if number not in needed:
-                needed.add(number)
-                waiting.extend(self._planned.nodes[number].parents)
-        return [number for number in self._planned.nodes if number in needed]
+        parents = {number: node.parents for number, node in self._planned.nodes.items()}
+        needed = set(parents_first(parents, self._answers(query)))
+        return [number for number in parents if number in needed]
 
     def _node(self, number: int) -> SharedNode:
         node, entry, legs = self._planned.nodes[number], self._planner.nodes[number], self._legs[number]

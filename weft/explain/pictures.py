@@ -23,6 +23,7 @@ from weft.explain.plan_description import (
     Sharing,
 )
 from weft.explain.query_text import count, some
+from weft.plan.network import parents_first
 
 #: The most boxes that are shown, without those of queries.
 MOST_BOXES = 30
@@ -195,33 +196,20 @@ def _woven_key(tree: SharedTree | RunningCohort, stream: SharedStream) -> str:
 
 def _shown(boxes: Mapping[str, Box], most: int) -> list[str]:
     """The boxes that most queries need and all that is below them, in order."""
-    order = {key: position for position, key in enumerate(_parents_first(boxes, boxes))}
+    parents = {key: box.parents for key, box in boxes.items()}
+    order = {key: position for position, key in enumerate(parents_first(parents))}
     chosen: set[str] = set()
     for key in sorted(order, key=lambda key: (-len(boxes[key].queries), order[key])):
-        needed = chosen.union(_parents_first([key], boxes))
+        needed = chosen.union(parents_first(parents, [key]))
         if len(needed) <= most:
             chosen = needed
     return sorted(chosen, key=order.__getitem__)
 
 
-def _parents_first(keys: Iterable[str], boxes: Mapping[str, Box]) -> list[str]:
-    """Some boxes and all that they are made from, each after its parents."""
-    given: dict[str, None] = {}
-    for key in keys:
-        waiting = [key]
-        while waiting:
-            missing = [each for each in boxes[waiting[-1]].parents if each not in given]
-            if missing:
-                waiting += missing
-            else:
-                given.setdefault(waiting.pop())
-    return list(given)
-
-
 def _homes_of_left_out(boxes: Mapping[str, Box], shown: Collection[str]) -> dict[str, str]:
     """For each box that is left out, the one that is shown and nearest below it: each is counted once."""
     homes: dict[str, str] = {}
-    for key in _parents_first(boxes, boxes):
+    for key in parents_first({key: box.parents for key, box in boxes.items()}):
         below = [parent if parent in shown else homes.get(parent) for parent in boxes[key].parents]
         home = next((each for each in below if each is not None), None)
         if key not in shown and home is not None:

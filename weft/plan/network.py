@@ -23,11 +23,14 @@ before does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from weft.plan.log_ids import LogId
 from weft.predicates.clauses import PredicateSet
+
+Key = TypeVar("Key", bound=Hashable)
 
 #: The name of a leg's clock that no column of its log shows: a BIGINT in ticks. Columns of users cannot have it.
 CLOCK = "\0clock"
@@ -121,14 +124,14 @@ class Network:
 EMPTY = Network({}, {})
 
 
-def parents_first(parents: Mapping[int, tuple[int, ...]]) -> Iterator[int]:
-    """The numbers of nodes, each after its parents, otherwise in their order.
+def parents_first(parents: Mapping[Key, tuple[Key, ...]], starts: Iterable[Key] | None = None) -> Iterator[Key]:
+    """Nodes, each after its parents, otherwise in their order: all of them, or some and what they are made from.
 
     Raises KeyError if a parent is missing, and ValueError if a node is below itself.
     """
-    given: set[int] = set()
-    for start in sorted(parents):
-        waiting, above = [start], set[int]()
+    given: set[Key] = set()
+    for start in parents if starts is None else starts:
+        waiting, above = [start], set[Key]()
         while waiting:
             missing = [each for each in parents[waiting[-1]] if each not in given]
             if missing:

@@ -207,7 +207,7 @@ class Nodes:
         self.changes_are_kept()
 
     def network(self) -> Network:
-        order = parents_first({number: entry.parents for number, entry in self.entries.items()})
+        order = parents_first({number: self.entries[number].parents for number in sorted(self.entries)})
         nodes = {number: self.entries[number].node for number in order}
         return Network(nodes, {place: found.result for place, found in self.found.items()})
 
