@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -66,7 +67,10 @@ def run(
                 _register(loom, file, as_json)
             if not loom.catalog.streams():
                 raise CommandFailure("no stream is registered; give a file of statements: weft run app.sql")
-            totals = _run(loom, stdout(), until_idle, master, settings, _interval(every), as_json)
+            start = partial(
+                loom.start, master=master, settings=settings, until_idle=until_idle, interval=_interval(every)
+            )
+            totals = _run(loom, start, as_json)
             errors = loom.errors()
         if as_json:
             print_json({"ok": not errors, **totals, **({"errors": errors} if errors else {})})
@@ -109,15 +113,9 @@ def _interval(every: str | None) -> str | None:
     return every
 
 
-def _run(
-    loom: Loom,
-    console: Console,
-    until_idle: bool,
-    master: str | None,
-    settings: dict[str, str],
-    interval: str | None,
-    as_json: bool,
-) -> dict[str, int]:
+def _run(loom: Loom, start: Callable[..., object], as_json: bool) -> dict[str, int]:
+    """Run a loom until it stops or is asked to, and show its progress."""
+    console = stdout()
     # What libraries log stays off the terminal: when Java goes, each connection to it leaves a trace of its own.
     log = private_folder(loom.directory / "log") / "java.log"
     logging.basicConfig(filename=log, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -131,14 +129,7 @@ def _run(
                 totals[name] += getattr(cycle, name)
             show(progress_line(cycle, loom))
 
-        loom.start(
-            master=master,
-            settings=settings,
-            until_idle=until_idle,
-            interval=interval,
-            on_progress=on_progress,
-            say=show,
-        )
+        start(on_progress=on_progress, say=show)
         while not stopped.is_set() and not loom.wait(timeout=0.2):
             pass
         loom.stop()
