@@ -18,11 +18,12 @@ from weft.algebra import Call, Column, DataType, Expression, Literal
 from weft.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP
 from weft.explain.query_text import clock_text, duration_text, expression_text
 from weft.plan.network import CLOCK
+from weft.plan.normal_form import substituted
 from weft.predicates.clauses import Disjunction
 from weft.predicates.domains import DAY, is_in_calendar
 from weft.predicates.literals import MIRRORED, Triple, bound_text
 from weft.predicates.polynomials import Atom, Monomial, number_text
-from weft.predicates.terms import Order, Subject, Sum, Term
+from weft.predicates.terms import Order, Subject, Sum, Term, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +157,10 @@ def _atom(atom: Atom, legs: Sequence[Leg]) -> str:
 
 
 def _expression(expression: Expression, legs: Sequence[Leg]) -> str:
-    return expression_text(_over(expression, legs))
-
-
-def _over(expression: Expression, legs: Sequence[Leg]) -> Expression:
-    if isinstance(expression, Column):
-        return Column("", column_text(_leg(expression, legs), expression.name), expression.type)
-    if isinstance(expression, Call):
-        return replace(expression, args=tuple(_over(arg, legs) for arg in expression.args))
-    return expression
+    called: dict[Expression, Expression] = {
+        each: Column("", column_text(_leg(each, legs), each.name), each.type) for each in columns_of(expression)
+    }
+    return expression_text(substituted(expression, called))
 
 
 def _leg(column: Column, legs: Sequence[Leg]) -> Leg:

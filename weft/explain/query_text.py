@@ -34,6 +34,7 @@ from weft.algebra import (
 )
 from weft.algebra.secrets import shown_options, shown_sql
 from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
+from weft.predicates.terms import quoted_text
 
 Document: TypeAlias = dict[str, Any]
 
@@ -104,7 +105,7 @@ def _literal(literal: Literal) -> str:
     if value is None:
         return "NULL"
     if literal.type == STRING:
-        return "'" + str(value).replace("'", "''") + "'"
+        return quoted_text(str(value))
     if literal.type == TIMESTAMP:
         return f"TIMESTAMP '{clock_text(int(str(value)), TIMESTAMP)}'"
     if literal.type == INTERVAL:
