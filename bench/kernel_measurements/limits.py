@@ -31,10 +31,10 @@ from bench.kernel_measurements.subjects import (
 )
 from bench.report import progress
 from lab.kernels.rolling import RollingKernel
+from lab.weaving.costings import UNIT_PRICES
 from weft.algebra import Window
-from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import choose
-from weft.kernels.kernel_cost import cost_per_tick
+from weft.kernels.kernel_cost import cost_per_tick, demand
 from weft.kernels.statistic import Columns
 
 KEYS = 1000
@@ -85,7 +85,7 @@ def chosen_kernel(function: Function, keys: int) -> str:
     tree = demand([Window(WINDOW, 1)])
 
     def operations(kernel: str) -> Fraction:
-        return cost_per_tick(kernel, tree, Fraction(1), keys=keys)
+        return cost_per_tick(kernel, tree, Fraction(1), keys=keys, prices=UNIT_PRICES)
 
     return choose(function.statistic, ranges=1, keys=keys, cost=operations).kernel
 

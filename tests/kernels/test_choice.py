@@ -6,23 +6,23 @@ from fractions import Fraction
 
 import pytest
 
+from lab.weaving.costings import PRINTED, UNIT_PRICES
 from tests.kernels.cases import CASES
 from weft.algebra import Window
 from weft.kernels import kernel_choice as choice
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import Demand, demand
 from weft.kernels.kernel import why_not
 from weft.kernels.kernel_choice import MANY_KEYS, ChosenKernel, choose
 from weft.kernels.kernel_cost import (
     DUE_AWARE,
     MEASURED_PRICES,
-    PRINTED,
-    UNIT_PRICES,
+    Demand,
     Omega,
     Price,
     Prices,
     Tariff,
     cost_per_tick,
+    demand,
 )
 from weft.kernels.statistic import Statistic
 

@@ -15,23 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.kernels.calibration import calibrate, fitted
+from lab.weaving.costings import PRINTED, UNIT_PRICES
 from tests.windows.strategies import answers_between, edges_after, slices_of
 from weft.algebra import UNBOUNDED, Window
-from weft.kernels import demand as demands
 from weft.kernels import kernel_cost as cost
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import Demand, demand, merged
 from weft.kernels.kernel import Kernel
 from weft.kernels.kernel_cost import (
     DUE_AWARE,
     MEASURED_PRICES,
-    PRINTED,
-    UNIT_PRICES,
+    Demand,
     Price,
     Tariff,
     cost_per_tick,
+    demand,
     harmonic,
     lookup,
+    merged,
     operations_per_edge,
 )
 from weft.kernels.monoids import COUNT
@@ -360,7 +360,7 @@ def test_sums_beyond_a_machine_word_stay_exact() -> None:
 
 
 def test_a_period_without_end_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demands, "_LONGEST_PERIOD", 1 << 128)
+    monkeypatch.setattr(cost, "_LONGEST_PERIOD", 1 << 128)
     windows = [Window(5 * slide, slide) for slide in range(1_000, 1_100)]
     tree = merged(demand(windows[:50]), demand(windows[50:]))
     assert tree.period == 1 << 128
@@ -377,8 +377,8 @@ def test_an_unbounded_window_demands_no_kernel() -> None:
 
 def test_unit_prices_are_operations_per_key() -> None:
     tree = demand([Window(60, 10)])
-    assert cost_per_tick("prefix", tree, Fraction(1, 10)) == Fraction(2, 10)
-    assert cost_per_tick("prefix", tree, Fraction(1, 10), keys=7) == Fraction(14, 10)
+    assert cost_per_tick("prefix", tree, Fraction(1, 10), prices=UNIT_PRICES) == Fraction(2, 10)
+    assert cost_per_tick("prefix", tree, Fraction(1, 10), keys=7, prices=UNIT_PRICES) == Fraction(14, 10)
     assert UNIT_PRICES.keys() == DUE_AWARE.keys()
 
 
@@ -408,7 +408,7 @@ def test_measured_prices_are_those_of_all_kernels() -> None:
     many, price = demand([Window(60, 10)]), MEASURED_PRICES["flatfit"]
     edges = Fraction(1, 10)
     expected = edges * (3 * price.operation.of(100) + price.edge.of(100) + price.answer.of(100) + price.window)
-    assert cost_per_tick("flatfit", many, edges, keys=100, prices=MEASURED_PRICES) == expected
+    assert cost_per_tick("flatfit", many, edges, keys=100) == expected
 
 
 def test_calibration_measures_a_positive_price() -> None:

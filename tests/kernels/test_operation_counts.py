@@ -13,8 +13,7 @@ import pytest
 from lab.kernels.counting import all_lengths, sliding, trace
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import demand
-from weft.kernels.kernel_cost import harmonic, lookup, operations_per_edge
+from weft.kernels.kernel_cost import demand, harmonic, lookup, operations_per_edge
 
 N = 256
 SLIDES = 4 * N

@@ -29,9 +29,8 @@ from weft.explain.plan_description import (
 from weft.explain.project import NOT_RUN, Project
 from weft.explain.query_text import window_document
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import ChosenKernel
-from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
+from weft.kernels.kernel_cost import cost_per_tick, demand
 from weft.optimizer.weave.dendrogram import nearest_neighbours
 from weft.plan.facts import NOT_MEASURED, Facts, Measurements, key_set
 from weft.plan.normal_form import normalised
@@ -225,10 +224,7 @@ class _StreamDescription:
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
         keys = self.facts.number_of_keys(spec.keys) or SOME_KEYS
         kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
-        spent = (
-            count * cost_per_tick(kernel, asked_of_all, rate, keys=keys, prices=MEASURED_PRICES)
-            for kernel, count in kernels.items()
-        )
+        spent = (count * cost_per_tick(kernel, asked_of_all, rate, keys=keys) for kernel, count in kernels.items())
         return sum(spent, Fraction(0))
 
     def _kernel(self, measure: str, choice: ChosenKernel) -> KernelChoice:

@@ -18,8 +18,7 @@ algebra allows. From the bottom up:
     sparse.py               the same for very many keys, by the partials that exist (spans.py), and when that is better
     warm.py                 compiling ahead
 
-    demand.py               what the queries of a tree ask of its kernel
-    kernel_cost.py          what kernels cost
+    kernel_cost.py          what the queries of a tree ask of its kernel, and what kernels cost
     kernel_choice.py        which one to take, and why
 
 Modules are imported by name.

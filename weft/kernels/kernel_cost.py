@@ -2,29 +2,160 @@
 
 A tree of queries has edges at a rate E (per tick). At every edge a partial enters the kernel, and the queries that are
 due there get their answers; an operation is one combine, one inverse or one comparison of values. A plan is weighed
-by E·Ω, summed over its trees. Two models of Ω are here:
+by E·Ω, summed over its trees.
 
-    PRINTED     formulas 3 to 7 of Shein and Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated
-                Sliding-Window Aggregations", as they stand, to reproduce that paper's plans; for the kernels that it
-                has no formula for, its Table 2
-    DUE_AWARE   what the kernels really do. Query i is due at a share dᵢ = 1/(slideᵢ·E) of the edges, and is charged
-                there alone: formulas 4, 5 and 7 charge every query at every edge, two to nine times too much in a tree
-                of mixed slides. The deque of SlickDeque holds H(P) = 1 + 1/2 + … + 1/P values in the mean (formula 7
-                has factorials in the place of 1, 2, …), a tree lookup costs up to two operations less than formula 4
-                says, and formula 4 forgets the update.
+The formulas are those of Shein and Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window
+Aggregations", but for what the kernels really do. Query i is due at a share dᵢ = 1/(slideᵢ·E) of the edges, and is
+charged there alone: the paper charges every query at every edge, two to nine times too much in a tree of mixed slides.
+The deque of SlickDeque holds H(P) = 1 + 1/2 + … + 1/P values in the mean (formula 7 has factorials in the place of
+1, 2, …), a tree lookup costs up to two operations less than formula 4 says, and formula 4 forgets the update.
 
 Below, Pᵢ = rangeᵢ·E is the mean number of partials in a window and D = Σ dᵢ the mean number of answers per edge.
+
+Whatever Ω needs to know of a tree's queries are sums over them, some over those whose range is at least so long. The
+queries are therefore kept as a table by distinct range (`Demand`), and all sums are exact: equal costs compare equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, factorial, floor, log, log2
-from typing import TypeAlias
+from functools import cached_property
+from math import ceil, floor, lcm, log
+from typing import Any, TypeAlias
 
-from weft.kernels.demand import Demand, octaves
+import numpy as np
+from numpy.typing import NDArray
+
+from weft.algebra import Window
+
+# --- demand: what the queries of a tree ask of its kernel -------------------------------------------------------------
+
+#: Integers too large for a machine word are kept as Python's own, in arrays of objects.
+Integers: TypeAlias = NDArray[Any]
+
+# Answers are counted per common period of all slides, which is exact, unless that is longer than this (hundreds of
+# unrelated slides in one tree): then they are rounded to as fine a fraction of a tick.
+_LONGEST_PERIOD = 1 << 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """What the queries of a tree ask of its kernel, by distinct range: all that any Ω needs to know of them.
+
+    A million queries have some thousand distinct ranges, and merging two trees merges two short tables.
+    """
+
+    ranges: NDArray[np.int64]
+    """The distinct ranges, ascending."""
+
+    queries: NDArray[np.int64]
+    """How many queries have each range."""
+
+    answers: Integers
+    """How many answers they give together in one period."""
+
+    period: int
+    """Ticks in which every query gives a whole number of answers."""
+
+    overlap: int
+    """Σ ⌈range/slide⌉ over the queries: Guirguis' overlap factor, the Ω of Weave Share without incremental kernels."""
+
+    @property
+    def longest(self) -> int:
+        return int(self.ranges[-1])
+
+    @property
+    def shortest(self) -> int:
+        return int(self.ranges[0])
+
+    @property
+    def number_of_queries(self) -> int:
+        return int(self.queries.sum())
+
+    @property
+    def number_of_ranges(self) -> int:
+        return len(self.ranges)
+
+    @property
+    def answers_per_tick(self) -> Fraction:
+        return Fraction(self.answers_of(0)[0], self.period)
+
+    @property
+    def windows_per_row(self) -> Fraction:
+        """Σ range/slide: the mean number of window instances, of all queries, that a row is in."""
+        return Fraction(self.answers_of(0)[1], self.period)
+
+    def answers_of(self, ticks: int) -> tuple[int, int]:
+        """Of ranges of at least this length: how many answers they give in a period, and Σ range over these answers."""
+        # NumPy would round what is longer than a machine word.
+        index = int(np.searchsorted(self.ranges, ticks)) if ticks <= self.longest else len(self.ranges)
+        answers, lengths = self._suffix_sums
+        return int(answers[index]), int(lengths[index])
+
+    @cached_property
+    def _suffix_sums(self) -> tuple[Integers, Integers]:
+        """Σ answers and Σ answers·range, over all ranges from the n-th on."""
+        dtype = _dtype(self.longest * sum(self.answers.tolist()))
+        answers = self.answers.astype(dtype)
+        both = (answers, answers * self.ranges.astype(dtype))
+        of_answers, of_lengths = (np.append(np.cumsum(each[::-1])[::-1], 0) for each in both)
+        return of_answers, of_lengths
+
+
+def demand(windows: Iterable[Window]) -> Demand:
+    """The demand of a tree with one query for each of these windows (equal ones count as often as they are given)."""
+    queries: Counter[int] = Counter()
+    by_window = Counter((_bounded_range(window), window.slide) for window in windows)
+    period = _common_period(*{slide for _, slide in by_window})
+    answers: Counter[int] = Counter()
+    overlap = 0
+    for (reach, slide), number in by_window.items():
+        queries[reach] += number
+        answers[reach] += number * period // slide
+        overlap += number * -(-reach // slide)
+    ranges = sorted(queries)
+    return Demand(
+        np.array(ranges, dtype=np.int64),
+        np.array([queries[reach] for reach in ranges], dtype=np.int64),
+        np.array([answers[reach] for reach in ranges], dtype=_dtype(sum(answers.values()))),
+        period,
+        overlap,
+    )
+
+
+def merged(left: Demand, right: Demand) -> Demand:
+    """The demand of one tree in the place of two."""
+    period = _common_period(left.period, right.period)
+    ranges = np.union1d(left.ranges, right.ranges)
+    queries = np.zeros(len(ranges), dtype=np.int64)
+    # Before the division below, answers are counted in the product of two periods.
+    answers = np.zeros(len(ranges), dtype=_dtype((left.answers_per_tick + right.answers_per_tick) * period**2))
+    for part in (left, right):
+        at = np.searchsorted(ranges, part.ranges)
+        queries[at] += part.queries
+        answers[at] += part.answers.astype(answers.dtype) * period // part.period
+    return Demand(ranges, queries, answers, period, left.overlap + right.overlap)
+
+
+def _dtype(highest: int | Fraction) -> type[np.int64] | type[object]:
+    """Machine words if no sum can exceed them."""
+    return np.int64 if highest < 1 << 63 else object
+
+
+def _common_period(*periods: int) -> int:
+    return min(lcm(*periods), _LONGEST_PERIOD)
+
+
+def _bounded_range(window: Window) -> int:
+    if window.range is None:
+        raise ValueError("an UNBOUNDED window has one running aggregate, and no kernel to choose")
+    return window.range
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
 
 # Logarithms and harmonic numbers are rounded to this, so that equal costs compare equal.
 _RESOLUTION = 1 << 40
@@ -38,10 +169,8 @@ Omega: TypeAlias = Callable[[Demand, Fraction], Fraction]
 def operations_per_edge(
     kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] | None = None
 ) -> Fraction:
-    """Ω of a kernel (DUE_AWARE unless a model is given) for a tree whose edges come at `edge_rate` per tick.
+    """Ω of a kernel for a tree whose edges come at `edge_rate` per tick; DUE_AWARE unless a model is given.
 
-    >>> from weft.kernels.demand import demand
-    >>> from weft.algebra import Window
     >>> tree = demand([Window(60, 10), Window(120, 10)])
     >>> operations_per_edge("prefix", tree, Fraction(1, 10))
     Fraction(3, 1)
@@ -78,32 +207,12 @@ def harmonic(partials: Fraction) -> Fraction:
     while at < 32:
         at += 1
         shortfall += 1 / at
-    return _rounded(log(at) + _EULER_GAMMA + 1 / (2 * at) - 1 / (12 * at**2) + 1 / (120 * at**4) - shortfall)
-
-
-def _flatfat_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
-    """Formula 4: not monotone (P = 3 costs more than P = 4), and undefined below P = 2, where P − 1 continues it."""
-    if tree.number_of_queries == 1:
-        return _rounded(log2(max(Fraction(1), tree.longest * edge_rate)))
-    levels = sum(octave * weight for octave, weight, _ in octaves(tree.by_queries, edge_rate, shift=-1, lowest=0))
-    lookups = sum(
-        (length * edge_rate - weight) / 2**octave
-        for octave, weight, length in octaves(tree.by_queries, edge_rate, shift=0, lowest=0)
-    )
-    return levels + Fraction(lookups)
-
-
-def _slickdeque_noninv_printed(tree: Demand, edge_rate: Fraction) -> Fraction:
-    """Formula 7."""
-    most = _most_partials(tree, edge_rate)
-    # 1/21! is beyond what a double can tell apart from nothing.
-    factorials = sum(Fraction(1, factorial(i)) for i in range(1, min(floor(most), 20) + 1))
-    return 2 - 2 / most + tree.number_of_queries + factorials
+    return rounded(log(at) + _EULER_GAMMA + 1 / (2 * at) - 1 / (12 * at**2) + 1 / (120 * at**4) - shortfall)
 
 
 def _panes(tree: Demand, edge_rate: Fraction) -> Fraction:
     """Every answer combines its P partials: Σ dᵢ·(Pᵢ − 1)."""
-    weight, length = tree.by_answers.at_least(ceil(1 / edge_rate))
+    weight, length = tree.answers_of(ceil(1 / edge_rate))
     return (length - weight / edge_rate) / tree.period
 
 
@@ -131,20 +240,6 @@ def _slickdeque_noninv(tree: Demand, edge_rate: Fraction) -> Fraction:
     due = _answers_per_edge(tree, edge_rate)
     return 2 - 2 / most + due + min(Fraction(1), due) * (harmonic(most) - harmonic(fewest))
 
-
-#: Ω as the paper has it, formulas 3 to 7. Two Stacks and DABA serve one range each there, B-Int is charged like
-#: FlatFAT, and formula 6 counts different Pᵢ = rangeᵢ·E, of which there are as many as different ranges.
-PRINTED: Mapping[str, Omega] = {
-    "panes": lambda tree, edge_rate: tree.windows_per_row,
-    "panes_inv": lambda tree, edge_rate: Fraction(2 * tree.number_of_ranges),
-    "flatfat": _flatfat_printed,
-    "b_int": _flatfat_printed,
-    "flatfit": lambda tree, edge_rate: Fraction(3 * tree.number_of_queries),
-    "two_stacks": lambda tree, edge_rate: Fraction(3 * tree.number_of_ranges),
-    "daba": lambda tree, edge_rate: Fraction(5 * tree.number_of_ranges),
-    "slickdeque_inv": lambda tree, edge_rate: Fraction(2 * tree.number_of_ranges),
-    "slickdeque_noninv": _slickdeque_noninv_printed,
-}
 
 #: Ω as it is. Exact for Panes (slides that divide their ranges), Panes (Inv), SlickDeque (Inv) and Prefix.
 DUE_AWARE: Mapping[str, Omega] = {
@@ -225,11 +320,6 @@ class Price:
 #: What each kernel costs.
 Prices: TypeAlias = Mapping[str, Price]
 
-#: The papers' prices: one for an operation on a key, whatever the kernel, and nothing else.
-UNIT_PRICES: Prices = {
-    kernel: Price(Tariff(single=Fraction(1), call=Fraction(0), key=Fraction(1))) for kernel in DUE_AWARE
-}
-
 
 def _tariff(numbers: str) -> Tariff:
     return Tariff(*map(Fraction, numbers.split()))
@@ -260,27 +350,24 @@ def cost_per_tick(
     edge_rate: Fraction,
     *,
     keys: int = 1,
-    prices: Prices = UNIT_PRICES,
+    prices: Prices = MEASURED_PRICES,
     model: Mapping[str, Omega] | None = None,
 ) -> Fraction:
-    """What the final aggregation of a tree costs in a tick of the clock: E·Ω operations, and what comes with them.
-
-    >>> from weft.kernels.demand import demand
-    >>> from weft.algebra import Window
-    >>> cost_per_tick("panes", demand([Window(16, 4), Window(8, 4)]), Fraction(1, 4), model=PRINTED)
-    Fraction(3, 2)
-    """
+    """What the final aggregation of a tree costs in a tick of the clock: E·Ω operations, and what comes with them."""
     operations = edge_rate * operations_per_edge(kernel, tree, edge_rate, model)
     return prices[kernel].at(keys).per_tick(operations, edge_rate, tree)
 
 
 def _lookups(tree: Demand, edge_rate: Fraction) -> Fraction:
-    """Σ dᵢ·look(Pᵢ)."""
-    total = sum(
-        (octave - 2) * weight + (length * edge_rate + weight) / 2**octave
-        for octave, weight, length in octaves(tree.by_answers, edge_rate, shift=1, lowest=1)
-    )
-    return Fraction(total) / (tree.period * edge_rate)
+    """Σ dᵢ·look(Pᵢ), by octaves: the ranges with 2ᵏ ≤ P + 1 < 2ᵏ⁺¹."""
+    total, octave = Fraction(0), 1
+    answers, length = tree.answers_of(ceil(1 / edge_rate))
+    while answers:
+        later_answers, later_length = tree.answers_of(ceil((2 ** (octave + 1) - 1) / edge_rate))
+        here, length_here = answers - later_answers, length - later_length
+        total += (octave - 2) * here + (length_here * edge_rate + here) / 2**octave
+        answers, length, octave = later_answers, later_length, octave + 1
+    return total / (tree.period * edge_rate)
 
 
 def _answers_per_edge(tree: Demand, edge_rate: Fraction) -> Fraction:
@@ -291,5 +378,6 @@ def _most_partials(tree: Demand, edge_rate: Fraction) -> Fraction:
     return max(Fraction(1), tree.longest * edge_rate)
 
 
-def _rounded(value: float) -> Fraction:
+def rounded(value: float) -> Fraction:
+    """A number in which rounding errors leave no trace: equal costs compare equal."""
     return Fraction(round(value * _RESOLUTION), _RESOLUTION)

@@ -8,10 +8,10 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from lab.weaving.costings import Costing, by_nanoseconds, by_operations, by_overlap, by_printed
+from lab.weaving.costings import PRINTED, Costing, by_nanoseconds, by_operations, by_overlap, by_printed
 from lab.weaving.plans import Levels, collapse, plan_cost, tree_cost
 from weft.algebra import Window
-from weft.kernels.kernel_cost import DUE_AWARE, PRINTED
+from weft.kernels.kernel_cost import DUE_AWARE
 from weft.optimizer.weave.acq import Acq, AcqMeasure
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges

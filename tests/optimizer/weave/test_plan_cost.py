@@ -12,9 +12,8 @@ from lab.weaving.plans import Levels, collapse, kernels_of, plan_of, tree_cost
 from tests.optimizer.weave import cases, operators
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import demand
 from weft.kernels.kernel_choice import PREFERENCE
-from weft.kernels.kernel_cost import MEASURED_PRICES, cost_per_tick
+from weft.kernels.kernel_cost import cost_per_tick, demand
 from weft.optimizer.weave.acq import Acq, AcqMeasure
 from weft.optimizer.weave.costing import TREE_KERNELS
 
@@ -132,7 +131,7 @@ def test_lanes_are_charged_apart_and_prices_apply() -> None:
     priced = by_nanoseconds("prefix", keys={keys: 1000})
     for grouping, number in ((keys, 1000), (frozenset[str](), 1)):
         paid = tree_cost({Acq(window, group_by=grouping): 1}, priced).final
-        assert paid == cost_per_tick("prefix", demand([window]), Fraction(1, 10), keys=number, prices=MEASURED_PRICES)
+        assert paid == cost_per_tick("prefix", demand([window]), Fraction(1, 10), keys=number)
 
 
 def test_equal_queries_count_as_often_as_they_occur() -> None:

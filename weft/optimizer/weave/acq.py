@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from weft.algebra import Window
-from weft.kernels.demand import Demand, demand, merged
+from weft.kernels.kernel_cost import Demand, demand, merged
 from weft.windows.slicing import EdgeSet, shared_edges, window_edges
 
 

@@ -20,8 +20,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.demand import Demand
-from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, Fares, Omega, Prices, cost_per_tick
+from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, Demand, Fares, Omega, Prices, cost_per_tick
 from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.demand import Demand, merged
+from weft.kernels.kernel_cost import Demand, merged
 from weft.optimizer.weave.acq import Demands, Lane, merged_demands
 from weft.optimizer.weave.costing import AT_LEAST, ROUNDING, Costing, Floats, Sums
 from weft.optimizer.weave.edge_meter import Meter

@@ -20,10 +20,9 @@ from typing import TypeAlias
 
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.demand import Demand, demand
 from weft.kernels.kernel import why_not
 from weft.kernels.kernel_choice import ChosenKernel, choose
-from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, cost_per_tick
+from weft.kernels.kernel_cost import DUE_AWARE, Demand, cost_per_tick, demand
 from weft.kernels.statistic import Statistic
 from weft.optimizer.weave import acq
 from weft.optimizer.weave.costing import Costing
@@ -146,7 +145,7 @@ def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
     rate, cost = edge_rate(acq.edges_of_all(asked)), Fraction(0)
     for lane, tree in acq.demands_of(dict.fromkeys(asked, 1)).items():
         kernel = "prefix" if "prefix" in lane.measure.kernels else "flatfit"
-        cost += cost_per_tick(kernel, tree, rate, keys=terms.keys, prices=MEASURED_PRICES)
+        cost += cost_per_tick(kernel, tree, rate, keys=terms.keys)
     return cost
 
 
@@ -184,7 +183,7 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
 
     @cache
     def nanoseconds_per_edge(kernel: str) -> Fraction:
-        return cost_per_tick(kernel, asked, rate, keys=keys, prices=MEASURED_PRICES) / rate
+        return cost_per_tick(kernel, asked, rate, keys=keys) / rate
 
     return {
         name: choose(measure.statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
