@@ -13,9 +13,7 @@ from weft.kernels.kernel import Kernel
 from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
-    REGISTERS_OF_HASHES,
     SUM_OF_DOUBLES,
-    VALUES,
     extreme,
     extreme_record,
     sum_of_integers,
@@ -129,8 +127,6 @@ CASES = {
     "max_by": Case(extreme_record((DOUBLE,), BIGINT, True), pairs),
     "max_by of text": Case(extreme_record((BIGINT,), STRING, True), texts_by_integers),
     "moments": Case(MOMENTS, doubles),
-    "registers": Case(REGISTERS_OF_HASHES, small_integers),
-    "values": Case(VALUES, small_integers),
     "concatenation": Case(CONCATENATION, texts),
     "float_sum": Case(FLOAT_SUM, doubles),
     "xor": Case(XOR, small_integers),

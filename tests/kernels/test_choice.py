@@ -57,7 +57,6 @@ def chosen(case: str, *, ranges: int = 1, keys: int = 1) -> str:
         ("count", 10, 1, "prefix"),
         ("count", 1, 1000, "prefix"),
         ("sum of integers", 10, 100_000, "prefix"),
-        ("values", 10, 1, "prefix"),
         ("max of doubles", 1, 1, "slickdeque_noninv"),
         ("max of doubles", 10, 1, "slickdeque_noninv"),
         ("max of doubles", 10, 100_000, "flatfit"),
@@ -65,7 +64,7 @@ def chosen(case: str, *, ranges: int = 1, keys: int = 1) -> str:
         ("sum of doubles", 10, 1000, "flatfit"),
         ("moments", 1, 1, "two_stacks"),
         ("moments", 10, 1, "flatfit"),
-        ("registers", 10, 1, "flatfit"),
+        ("bits", 10, 1, "flatfit"),
     ],
 )
 def test_choice_with_unit_prices(case: str, ranges: int, keys: int, kernel: str) -> None:

@@ -38,7 +38,6 @@ def evaluate(
     rows: Sequence[Row],
     types: Sequence[DataType],
     result: DataType = DOUBLE,
-    constants: tuple[float, ...] = (),
     slices: int = 3,
 ) -> object:
     """The answer for all rows, by way of partials of some slices."""
@@ -52,7 +51,7 @@ def evaluate(
         partials = fold(need.statistic, lifted, members, slices)
         whole = fold(need.statistic, partials, np.zeros(slices, dtype=np.intp), 1)
         records.append(whole)
-    answer = function.lower(records, Signature(tuple(types), result, constants))
+    answer = function.lower(records, Signature(tuple(types), result))
     assert answer.values.shape == answer.valid.shape == (1,)
     return answer.values[0] if answer.valid[0] else None
 
@@ -223,67 +222,8 @@ def test_extreme_by(types: tuple[DataType, DataType], data: st.DataObject) -> No
         assert same(evaluate(name, rows, types, types[0]), expected)
 
 
-@given(rows=nullable(any_double))
-def test_count_distinct_and_percentiles(rows: list[Row]) -> None:
-    values = sorted(present(rows), key=spark_order)
-    assert evaluate("count_distinct", rows, [DOUBLE], BIGINT) == len({spark_order(value + 0.0) for value in values})
-    for fraction in (0.0, 0.25, 0.5, 1.0):
-        answer = evaluate("percentile", rows, [DOUBLE], constants=(fraction,))
-        if not values:
-            assert answer is None
-            continue
-        place = fraction * (len(values) - 1)
-        low, high, weight = values[math.floor(place)], values[math.ceil(place)], place - math.floor(place)
-        expected = low if low == high else low + (high - low) * weight
-        assert same(answer, expected)
-    assert same(evaluate("median", rows, [DOUBLE]), evaluate("percentile", rows, [DOUBLE], constants=(0.5,)))
-
-
-@given(rows=nullable(st.text(max_size=2)))
-def test_distinct_text(rows: list[Row]) -> None:
-    assert evaluate("count_distinct", rows, [STRING], BIGINT) == len(set(present(rows)))
-
-
-@pytest.mark.parametrize("distinct", [0, 1, 10, 300, 2500, 40_000])
-@pytest.mark.parametrize("kind", ["integers", "doubles", "text"])
-def test_approximate_distinct_is_off_by_a_few_percent(distinct: int, kind: str) -> None:
-    from weft.kernels.sketches import REGISTERS, estimated_distinct, hash64, registers_of
-
-    numbers = np.arange(distinct)
-    values = {"integers": numbers, "doubles": numbers / 7, "text": numbers.astype(str).astype(object)}[kind]
-    registers = np.zeros(REGISTERS, dtype=np.uint8)
-    for begin in range(0, distinct, 5000):
-        part = values[begin : begin + 5000]
-        # Every value twice, in another order: a sketch does not mind.
-        for rows in (part, part[::-1]):
-            registers = np.maximum(registers, registers_of(rows, np.ones(len(rows), dtype=bool)).max(axis=0))
-    assert len(np.unique(hash64(values))) == distinct
-    error = abs(int(estimated_distinct(registers)) - distinct)
-    assert error <= max(1, 0.1 * distinct), f"{estimated_distinct(registers)} for {distinct}"
-
-
-@given(
-    rows=st.lists(st.tuples(st.floats(-1e12, 1e12)), min_size=1, max_size=50),
-    fraction=st.sampled_from([0, 0.3, 0.5, 1]),
-)
-def test_approximate_percentile_is_within_one_percent(rows: list[Row], fraction: float) -> None:
-    values = sorted(present(rows))
-    exact = values[int(fraction * (len(values) - 1))]
-    answer = evaluate("approx_percentile", rows, [DOUBLE], constants=(fraction,))
-    assert abs(answer - exact) <= 0.01 * abs(exact) + 1e-300
-
-
-def test_approximate_percentile_of_what_is_no_number() -> None:
-    rows = [(-math.inf,), (0.0,), (math.inf,), (math.nan,)]
-    answers = [evaluate("approx_percentile", rows, [DOUBLE], constants=(fraction,)) for fraction in (0, 0.4, 0.7, 1)]
-    assert answers[:3] == [-math.inf, 0.0, math.inf]
-    assert math.isnan(answers[3])
-
-
 def test_functions_of_one_column_share_statistics() -> None:
     shared = {need.statistic for name in ("count", "sum", "avg") for need in FUNCTIONS[name].needs([DOUBLE])}
     assert sorted(statistic.name for statistic in shared) == ["count", "nonfinite", "sum"]
     spread = {need.statistic for name in ("var_pop", "stddev_samp") for need in FUNCTIONS[name].needs([DOUBLE])}
     assert len(spread) == 1
-    everything = {need.statistic for name in ("median", "count_distinct") for need in FUNCTIONS[name].needs([DOUBLE])}
-    assert len(everything) == 1

@@ -8,8 +8,7 @@ algebra allows. From the bottom up:
     algorithms/             the techniques, one file each, written once in these operations
 
     statistic.py            what a kernel keeps: records of columns, with identity, combine, inverse; ordered values
-    sketches.py             multisets of values, and sketches in their place
-    monoids.py              the statistics: COUNT, sums, extremes, moments, sketches, multisets
+    monoids.py              the statistics: COUNT, sums, extremes, moments
     aggregate_functions.py  SUM, AVG, STDDEV, …: which statistics they share, and how answers are lowered from them
 
     execution.py            the loop around an algorithm, and a statistic's arithmetic for it

@@ -1,6 +1,6 @@
 """The aggregate functions: which statistics each needs, and how its answer is lowered from them.
 
-A function is one section of this file: one `AggregateFunction`, in FUNCTIONS by name. Physical values: BOOLEAN,
+Those that need the values themselves, or sketches of them, are evaluated by Spark. Physical values: BOOLEAN,
 integers, DATE (days), TIMESTAMP and INTERVAL (microseconds) are 64-bit integers, FLOAT and DOUBLE 64-bit floats;
 DECIMALs are their unscaled integers, in 64 bits up to a precision of 18 and Python's own beyond, as HUGEINTs are; text
 is Python's.
@@ -8,10 +8,9 @@ is Python's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,7 @@ from weft.kernels.monoids import (
     COUNT,
     MOMENTS,
     NONFINITE,
-    REGISTERS_OF_HASHES,
-    ROUNDED_VALUES,
     SUM_OF_DOUBLES,
-    VALUES,
     extreme,
     extreme_record,
     ieee_sum,
@@ -33,7 +29,6 @@ from weft.kernels.monoids import (
     sum_of_integers,
     whole_sum,
 )
-from weft.kernels.sketches import estimated_distinct, middle_of
 from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, ordered_fields
 
 
@@ -47,50 +42,28 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A function as it is used: types of arguments and result, and constants like PERCENTILE's fraction."""
+    """A function as it is used: the types of its arguments and result."""
 
     arguments: tuple[DataType, ...]
     result: DataType
-    constants: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """An aggregate function: lift rows to statistics, combine those, lower them to an answer."""
 
-    name: str
     needs: Callable[[Sequence[DataType]], tuple[Need, ...]]
     """The statistics, for arguments of these types."""
 
     lower: Callable[[Sequence[Columns], Signature], Values]
     """From records of these statistics to answers; one that is not valid is NULL."""
 
-    holistic: bool = False
-    """Whether the record of a group grows with its rows."""
-
-
-FUNCTIONS: dict[str, AggregateFunction] = {}
-
-
-def register(function: AggregateFunction) -> None:
-    FUNCTIONS[function.name] = function
-
 
 def _column(values: Array, valid: Array) -> Values:
     return Values(values, np.asarray(valid, dtype=bool))
 
 
-# --- COUNT -----------------------------------------------------------------------------------------------------------
-
 COUNTING = Need(COUNT)
-
-register(
-    AggregateFunction(
-        "count",
-        lambda types: (Need(COUNT, tuple(range(len(types)))),),
-        lambda records, signature: _column(records[0][0], np.ones(records[0][0].shape)),
-    )
-)
 
 # --- SUM -------------------------------------------------------------------------------------------------------------
 
@@ -117,8 +90,6 @@ def _fits(values: Array, type_: DataType) -> NDArray[np.bool_] | bool:
     return np.array([-limit < value < limit for value in values.ravel()], dtype=bool).reshape(values.shape)
 
 
-register(AggregateFunction("sum", _sum_needs, _sum_lower))
-
 # --- AVG -------------------------------------------------------------------------------------------------------------
 
 
@@ -140,8 +111,6 @@ def _divide_half_up(dividend: int, divisor: int) -> int:
     return magnitude if dividend >= 0 else -magnitude
 
 
-register(AggregateFunction("avg", _sum_needs, _avg_lower))
-
 # --- MIN, MAX --------------------------------------------------------------------------------------------------------
 
 
@@ -159,9 +128,6 @@ def _extreme_lower(greatest: bool, records: Sequence[Columns], signature: Signat
     return _column(from_ordered(value[-len(ordered_fields("value", type_)) :], type_), count > 0)
 
 
-register(AggregateFunction("min", partial(_extreme_needs, False), partial(_extreme_lower, False)))
-register(AggregateFunction("max", partial(_extreme_needs, True), partial(_extreme_lower, True)))
-
 # --- VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP ----------------------------------------------------------------------
 
 
@@ -173,14 +139,6 @@ def _spread_lower(less: int, root: bool, records: Sequence[Columns], signature: 
         # One value has no sample variance: NULL, as in Spark.
         return _column(np.sqrt(variance) if root else variance, degrees > 0)
 
-
-for _name, _less, _root in (
-    ("var_pop", 0, False),
-    ("var_samp", 1, False),
-    ("stddev_pop", 0, True),
-    ("stddev_samp", 1, True),
-):
-    register(AggregateFunction(_name, lambda types: (Need(MOMENTS),), partial(_spread_lower, _less, _root)))
 
 # --- MIN_BY, MAX_BY, FIRST, LAST -------------------------------------------------------------------------------------
 # FIRST(x) and LAST(x) take the clock as their second argument: rows of a slice come in no order of their own.
@@ -198,55 +156,36 @@ def _by_lower(greatest: bool, records: Sequence[Columns], signature: Signature) 
     return _column(from_ordered(value, type_), (present == int(greatest)) & (has_value == 1))
 
 
-for _name, _greatest in (("min_by", False), ("first", False), ("max_by", True), ("last", True)):
-    register(AggregateFunction(_name, partial(_by_needs, _greatest), partial(_by_lower, _greatest)))
-
-# --- APPROX_COUNT_DISTINCT -------------------------------------------------------------------------------------------
+# --- all of them -----------------------------------------------------------------------------------------------------
 
 
-def _estimate(records: Sequence[Columns], signature: Signature) -> Values:
-    estimates = estimated_distinct(records[0][0])
-    return _column(estimates, np.ones(estimates.shape))
+def _of_spread(less: int, root: bool) -> AggregateFunction:
+    return AggregateFunction(lambda types: (Need(MOMENTS),), partial(_spread_lower, less, root))
 
 
-register(AggregateFunction("approx_count_distinct", lambda types: (Need(REGISTERS_OF_HASHES),), _estimate))
-
-# --- COUNT DISTINCT, MEDIAN, PERCENTILE ------------------------------------------------------------------------------
-
-
-def _values_needed(types: Sequence[DataType]) -> tuple[Need, ...]:
-    return (Need(VALUES),)
+def _extreme(greatest: bool) -> AggregateFunction:
+    return AggregateFunction(partial(_extreme_needs, greatest), partial(_extreme_lower, greatest))
 
 
-def _count_distinct(records: Sequence[Columns], signature: Signature) -> Values:
-    counts = _over_records(lambda values: values.distinct, records[0][0], np.int64)
-    return _column(counts, np.ones(counts.shape))
+def _extreme_by(greatest: bool) -> AggregateFunction:
+    return AggregateFunction(partial(_by_needs, greatest), partial(_by_lower, greatest))
 
 
-def _percentile(records: Sequence[Columns], signature: Signature) -> Values:
-    fraction = signature.constants[0] if signature.constants else 0.5
-    sets = records[0][0]
-    answers = _over_records(lambda values: values.percentile(fraction) if values else np.nan, sets, np.float64)
-    return _column(answers, _over_records(bool, sets, np.bool_))
-
-
-def _approximate_percentile(records: Sequence[Columns], signature: Signature) -> Values:
-    fraction = signature.constants[0] if signature.constants else 0.5
-    sets = records[0][0]
-    answers = _over_records(
-        lambda buckets: middle_of(int(buckets.at(int(fraction * (buckets.size - 1))))) if buckets else np.nan,
-        sets,
-        np.float64,
-    )
-    return _column(answers, _over_records(bool, sets, np.bool_))
-
-
-def _over_records(function: Callable[[Any], Any], records: Array, dtype: Any) -> Array:
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.frompyfunc(function, 1, 1)(records), dtype=dtype)
-
-
-register(AggregateFunction("count_distinct", _values_needed, _count_distinct, holistic=True))
-register(AggregateFunction("median", _values_needed, _percentile, holistic=True))
-register(AggregateFunction("percentile", _values_needed, _percentile, holistic=True))
-register(AggregateFunction("approx_percentile", lambda types: (Need(ROUNDED_VALUES),), _approximate_percentile))
+FUNCTIONS: Mapping[str, AggregateFunction] = {
+    "count": AggregateFunction(
+        lambda types: (Need(COUNT, tuple(range(len(types)))),),
+        lambda records, signature: _column(records[0][0], np.ones(records[0][0].shape)),
+    ),
+    "sum": AggregateFunction(_sum_needs, _sum_lower),
+    "avg": AggregateFunction(_sum_needs, _avg_lower),
+    "min": _extreme(greatest=False),
+    "max": _extreme(greatest=True),
+    "var_pop": _of_spread(less=0, root=False),
+    "var_samp": _of_spread(less=1, root=False),
+    "stddev_pop": _of_spread(less=0, root=True),
+    "stddev_samp": _of_spread(less=1, root=True),
+    "min_by": _extreme_by(greatest=False),
+    "first": _extreme_by(greatest=False),
+    "max_by": _extreme_by(greatest=True),
+    "last": _extreme_by(greatest=True),
+}

@@ -146,7 +146,7 @@ def bytes_per_key(statistics: Mapping[str, Statistic], kernels: Mapping[str, str
     for name, statistic in statistics.items():
         if not statistic.rare:
             rows = ALGORITHMS[kernels[name]].layout(shape_of(statistic, capacity, ranges, width=1)).rows
-            total += rows * sum(field.dtype.itemsize * max(1, field.wide) for field in statistic.fields)
+            total += rows * sum(field.dtype.itemsize for field in statistic.fields)
     return total
 
 

@@ -199,7 +199,7 @@ class Kernel:
 
 def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int, first: int = 0) -> KernelShape:
     """What an algorithm must know of a kernel to say how much memory it needs."""
-    return KernelShape(capacity, ranges, statistic.commutative, statistic.grows, width, first)
+    return KernelShape(capacity, ranges, statistic.commutative, width, first)
 
 
 def complaint(wrong: int, capacity: int) -> str:

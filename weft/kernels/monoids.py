@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,18 +19,15 @@ from weft.kernels.compiled.arithmetic import (
     LEAST_INTS,
     MERGE_MOMENTS,
 )
-from weft.kernels.sketches import EMPTY, REGISTERS, Multiset, bucket_of, multisets_of, registers_of
 from weft.kernels.statistic import (
     Array,
     Columns,
     Statistic,
-    StatisticField,
     Values,
     double,
     filler,
     integer,
     ordered_fields,
-    python_object,
     to_ordered,
 )
 
@@ -309,41 +305,4 @@ MOMENTS = Statistic(
     lift=_lift_moments,
     combine=_merge_moments,
     rows=MERGE_MOMENTS,
-)
-
-# --- distinct values, roughly ----------------------------------------------------------------------------------------
-
-#: The registers of a HyperLogLog sketch (see `weft/kernels/sketches.py`).
-REGISTERS_OF_HASHES = Statistic(
-    name="registers",
-    fields=(StatisticField("registers", np.dtype(np.uint8), wide=REGISTERS),),
-    identity=(0,),
-    lift=lambda x: (registers_of(x.values, x.valid),),
-    combine=lambda left, right: (np.maximum(left[0], right[0]),),
-)
-
-# --- all values ------------------------------------------------------------------------------------------------------
-# Multisets form a group: what was added can be taken out again, exactly.
-
-_add_each: Callable[[Array, Array], Array] = np.frompyfunc(Multiset.__add__, 2, 1)
-_subtract_each: Callable[[Array, Array], Array] = np.frompyfunc(Multiset.__sub__, 2, 1)
-
-#: All values that are not NULL, with how often they come.
-VALUES = Statistic(
-    name="values",
-    fields=(python_object("values"),),
-    identity=(EMPTY,),
-    lift=lambda x: (multisets_of(x.values, x.valid),),
-    combine=lambda left, right: (_add_each(left[0], right[0]),),
-    inverse=lambda total, part: (_subtract_each(total[0], part[0]),),
-)
-
-#: The same of rounded values: a sketch for quantiles whose size does not grow with the rows.
-ROUNDED_VALUES = Statistic(
-    name="rounded_values",
-    fields=(python_object("values"),),
-    identity=(EMPTY,),
-    lift=lambda x: (multisets_of(bucket_of(x.values), x.valid),),
-    combine=VALUES.combine,
-    inverse=VALUES.inverse,
 )

@@ -84,7 +84,7 @@ class Crowd:
 def bytes_per_partial(statistics: Mapping[str, Statistic]) -> int:
     """The memory of one partial in sparse windows: its key, its slice, and its records."""
     fields = [field for each in statistics.values() if not each.rare for field in each.fields]
-    return 16 + sum(field.dtype.itemsize * max(1, field.wide) for field in fields)
+    return 16 + sum(field.dtype.itemsize for field in fields)
 
 
 @dataclass(frozen=True)

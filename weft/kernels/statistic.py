@@ -37,11 +37,10 @@ class Values(NamedTuple):
 
 
 class StatisticField(NamedTuple):
-    """A column of a statistic. A *wide* field holds a fixed number of values in every record."""
+    """A column of a statistic."""
 
     name: str
     dtype: np.dtype[Any]
-    wide: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,28 +75,20 @@ class Statistic:
 
     def empty(self, *shape: int) -> Columns:
         """As many identities as the shape says."""
-        columns = tuple(np.empty(shape + (field.wide,) * bool(field.wide), dtype=field.dtype) for field in self.fields)
+        columns = tuple(np.empty(shape, dtype=field.dtype) for field in self.fields)
         self.erase(columns, ...)
         return columns
 
     def erase(self, columns: Columns, at: Any) -> None:
         """Writes the identity to these places of all columns."""
         for column, value in zip(columns, self.identity, strict=True):
-            # An array of no dimensions holds any object as one; NumPy would spread out a tuple.
-            single = np.empty((), dtype=column.dtype)
-            single[()] = value
-            column[at] = single
+            column[at] = value
 
     @property
     def ufunc(self) -> np.ufunc | None:
         """The NumPy function that combines each column by itself, if there is one."""
         ufunc = self.rows.ufunc if self.rows is not None else None
         return ufunc if len(self.fields) == 1 or ufunc is np.add else None
-
-    @property
-    def grows(self) -> bool:
-        """Whether records have no fixed size."""
-        return any(field.dtype == object for field in self.fields)
 
 
 def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], number_of_groups: int) -> Columns:

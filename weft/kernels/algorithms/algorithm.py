@@ -33,9 +33,6 @@ class KernelShape:
     """How many different ranges are asked for."""
 
     commutative: bool = True
-    grows: bool = False
-    """Whether a prefix must not go on for ever: it would grow."""
-
     width: int = 1
     """The number of key columns."""
 

@@ -7,7 +7,7 @@ worlds:
     RowPointers             compiled; a cell is a row of all group keys; `f` holds pointers to row operations
     Add, Greatest, Least,   compiled; a cell is one number, or a pair of them (an ungrouped query); the arithmetic is
     AddPairs                part of the kernel's own machine code
-    any other               interpreted. Multisets, texts and sketches are combined so, and operations are counted so.
+    any other               interpreted. Texts are combined so, and operations are counted so.
 
 `to`, `left`, `cells`, … are memories (addresses when compiled), and the numbers after them the cells in these. Numba
 counts references to every array that a compiled function passes on; in a loop whose body is one addition, that counting

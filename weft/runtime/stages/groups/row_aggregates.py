@@ -36,9 +36,6 @@ from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted
 from weft.windows.slicing import shared_edges
 
-#: Functions whose records are neither numbers nor text.
-_SKETCHES = frozenset({"approx_count_distinct", "approx_percentile"})
-
 
 @dataclass(frozen=True)
 class RowStatistic:
@@ -97,7 +94,7 @@ def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
 
 def _statistics_of(aggregate: Aggregate) -> tuple[RowStatistic, ...]:
     function = FUNCTIONS.get(aggregate.function)
-    if function is None or aggregate.distinct or function.holistic or function.name in _SKETCHES:
+    if function is None or aggregate.distinct:
         raise NotWoven(f"{aggregate.function.upper()} needs the values themselves")
     types = [each.type for each in aggregate.args]
     needs = function.needs(types)

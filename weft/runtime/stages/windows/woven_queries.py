@@ -65,10 +65,10 @@ def measures_of(aggregate: Aggregate, leaf: Leaf) -> tuple[Measure, ...]:
     """The measures that an aggregate is lowered from, in the order of its function. Raises NotWoven."""
     function = FUNCTIONS.get(aggregate.function)
     name = aggregate.function.upper()
-    if function is None or aggregate.distinct or function.holistic:
-        raise NotWoven(f"{name}{'(DISTINCT)' * aggregate.distinct} needs the values themselves")
-    if function.name == "approx_count_distinct":
+    if aggregate.function == "approx_count_distinct":
         raise NotWoven(f"{name} keeps a sketch of the values")
+    if function is None or aggregate.distinct:
+        raise NotWoven(f"{name}{'(DISTINCT)' * aggregate.distinct} needs the values themselves")
     types = [argument.type for argument in aggregate.args]
     texts = [spark_sql(argument, leaf) for argument in aggregate.args]
     return tuple(_measure(aggregate.function, need, texts, types) for need in function.needs(types))
