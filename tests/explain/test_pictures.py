@@ -96,6 +96,7 @@ def test_arrows_go_to_the_right_and_touch_their_boxes(drawn: tuple[Sharing, Draw
         assert path[0] == (x + 100, y + 20)
         assert path[-1] == (u, v + 20)
         assert [point[0] for point in path] == sorted(point[0] for point in path)
+        assert all(-1e-6 <= y <= places.height + 1e-6 for _, y in path)
 
 
 def test_an_svg_is_xml_with_a_frame_for_every_box(drawn: tuple[Sharing, Drawing]) -> None:

@@ -124,11 +124,12 @@ def layout(drawing: Drawing, box_width: float, heights: Mapping[str, float]) -> 
         for left, right in pairwise(ways[-1]):
             left.after.append(right)
             right.before.append(left)
-    _arrange([*slots.values(), *(slot for way in ways for slot in way[1:-1])])
+    placed = [*slots.values(), *(slot for way in ways for slot in way[1:-1])]
+    _arrange(placed)
     step = box_width + _BETWEEN_COLUMNS
     corners = {key: (slot.column * step, slot.top) for key, slot in slots.items()}
     width = max((x for x, _ in corners.values()), default=0.0) + box_width
-    height = max((slot.top + slot.height for slot in slots.values()), default=0.0)
+    height = max((slot.top + slot.height for slot in placed), default=0.0)
     return PictureLayout(corners, tuple(_path(way, step, box_width) for way in ways), width, height)
 
 
