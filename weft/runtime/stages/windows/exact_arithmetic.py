@@ -1,13 +1,14 @@
 """Exact arithmetic of integers and DECIMALs, value by value: answers are few, and their sums may have 38 digits.
 
-A number is an integer and a scale: 1.25 is (125, 2). Results are cut to the scale of their type, halves away from zero;
-one that has more digits than its type is NULL.
+Results are cut to the scale of their type, halves away from zero; one that has more digits than its type is NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,13 @@ from weft.kernels.statistic import Values
 
 _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.TIMESTAMP: 64, Kind.INTERVAL: 64}
 _DIGITS_OF_HUGEINT = 38
-#: Enough digits for every DOUBLE written out.
+#: Enough digits for every DOUBLE written out, and for quotients that are rounded once more.
 _WIDE = Context(prec=1100)
+_QUOTIENTS = Context(prec=200)
 
 _MICROS_PER_DAY = 86_400_000_000
 #: The days of the years 1 to 9999.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-
-#: A number and its scale.
-Scaled = tuple[int, int]
 
 
 def is_exact(type_: DataType) -> bool:
@@ -34,80 +33,55 @@ def is_exact(type_: DataType) -> bool:
 
 
 def exactly(call: Call, args: Sequence[Values]) -> Values:
-    """An operator over exact numbers."""
-    scales = [arg.type.scale for arg in call.args]
-
-    def of(*numbers: int) -> int | None:
-        result = _applied(call.op, [*zip(numbers, scales, strict=True)], call.type)
-        return None if result is None else _rescaled(result, call.type.scale)
-
-    return fitted([_integers(arg) for arg in args], of, call.type)
+    """An operator over exact numbers. What divides by zero is NULL."""
+    operator, divides = EXACT_OPERATORS[call.op], call.op in ("/", "%", "div")
+    rows = zip(*(_numbers(arg, each.type) for arg, each in zip(args, call.args, strict=True)), strict=True)
+    return _fitted([None if None in row or (divides and not row[1]) else operator(*row) for row in rows], call.type)
 
 
-def fitted(columns: Sequence[list[int | None]], compute: Callable[..., int | None], type_: DataType) -> Values:
-    """What is computed from each row's numbers; NULL where one of them is, or where it does not fit."""
-    results = [None if None in row else compute(*row) for row in zip(*columns, strict=True)]
-    if type_.kind in _BITS:
-        limit = 1 << (_BITS[type_.kind] - 1)
-    else:
-        limit = 10 ** (type_.precision if type_.kind is Kind.DECIMAL else _DIGITS_OF_HUGEINT)
-    least = -limit if type_.kind in _BITS else 1 - limit
-    valid = np.array([each is not None and least <= each < limit for each in results], dtype=bool)
-    numbers = [each if fits else 0 for each, fits in zip(results, valid.tolist(), strict=True)]
-    return Values(np.array(numbers, dtype=np.int64 if type_.kind in _BITS else object), valid)
+def _numbers(column: Values, type_: DataType) -> list[Decimal | None]:
+    """The numbers of a column; None for NULL."""
+    pairs, scale = zip(column.values.tolist(), column.valid.tolist(), strict=True), -type_.scale
+    if not scale:
+        return [Decimal(int(value)) if valid else None for value, valid in pairs]
+    return [_WIDE.scaleb(Decimal(int(value)), scale) if valid else None for value, valid in pairs]
 
 
-def _integers(column: Values) -> list[int | None]:
-    pairs = zip(column.values.tolist(), column.valid.tolist(), strict=True)
-    return [int(value) if valid else None for value, valid in pairs]
+def _fitted(numbers: Sequence[Decimal | None], type_: DataType, rounding: str = ROUND_HALF_UP) -> Values:
+    """Numbers as a column; NULL where one does not fit."""
+    scale, bits = type_.scale, _BITS.get(type_.kind)
+    digits = type_.precision if type_.kind is Kind.DECIMAL else _DIGITS_OF_HUGEINT
+    least, limit = (1 - 10**digits, 10**digits) if bits is None else (-1 << (bits - 1), 1 << (bits - 1))
+    scaled = (_WIDE.scaleb(each, scale) if scale and each is not None else each for each in numbers)
+    # What is NULL fits no more than what is too large.
+    wholes = [limit if each is None else int(each.to_integral_value(rounding, _WIDE)) for each in scaled]
+    valid = [least <= each < limit for each in wholes]
+    values = [each if fits else 0 for each, fits in zip(wholes, valid, strict=True)]
+    return Values(np.array(values, dtype=object if bits is None else np.int64), np.array(valid, dtype=bool))
 
 
-def half_up(dividend: int, divisor: int) -> int:
-    """A quotient rounded to the next integer, halves away from zero."""
-    magnitude = (2 * abs(dividend) + abs(divisor)) // (2 * abs(divisor))
-    return magnitude if (dividend < 0) == (divisor < 0) else -magnitude
+def _rounded(number: Decimal, places: Decimal = Decimal(0)) -> Decimal:
+    """A number rounded to some decimal places, halves away from zero."""
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent <= places:
+        return number
+    units = _WIDE.scaleb(number, places).to_integral_value(ROUND_HALF_UP, _WIDE)
+    return _WIDE.scaleb(units, -places)
 
 
-def _rescaled(number: Scaled, scale: int) -> int:
-    value, own = number
-    return value * 10 ** (scale - own) if scale >= own else half_up(value, 10 ** (own - scale))
-
-
-# -- operators --------------------------------------------------------------------------------------------------------
-
-EXACT_OPERATORS = frozenset({"+", "-", "*", "/", "%", "div", "neg", "abs", "floor", "ceil", "round"})
-
-
-def _applied(op: str, args: Sequence[Scaled], type_: DataType) -> Scaled | None:
-    """The result of an operator over numbers; None where it divides by zero."""
-    value, scale = args[0]
-    if op in ("neg", "abs"):
-        return (-value if op == "neg" else abs(value)), scale
-    if op == "floor":
-        return value // 10**scale, 0
-    if op == "ceil":
-        return -(-value // 10**scale), 0
-    if op == "round":
-        places = args[1][0] if len(args) > 1 else 0
-        if places >= scale:
-            return args[0]
-        return half_up(value, 10 ** (scale - places)) * 10 ** max(0, -places), max(0, places)
-    if op == "*":
-        return value * args[1][0], scale + args[1][1]
-    scale = max(scale, args[1][1])
-    left, right = (_rescaled(each, scale) for each in args)
-    if op in ("+", "-"):
-        return (left + right if op == "+" else left - right), scale
-    if not right:
-        return None
-    if op == "/":
-        return half_up(left * 10**type_.scale, right), type_.scale
-    quotient = _truncated_quotient(left, right)
-    return (quotient, 0) if op == "div" else (left - right * quotient, scale)
-
-
-def _truncated_quotient(left: int, right: int) -> int:
-    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+EXACT_OPERATORS: Final[Mapping[str, Callable[..., Decimal]]] = {
+    "+": _WIDE.add,
+    "-": _WIDE.subtract,
+    "*": _WIDE.multiply,
+    "/": _QUOTIENTS.divide,
+    "%": _WIDE.remainder,
+    "div": _WIDE.divide_int,
+    "neg": _WIDE.minus,
+    "abs": _WIDE.abs,
+    "floor": lambda number: number.to_integral_value(ROUND_FLOOR, _WIDE),
+    "ceil": lambda number: number.to_integral_value(ROUND_CEILING, _WIDE),
+    "round": _rounded,
+}
 
 
 # -- casts ------------------------------------------------------------------------------------------------------------
@@ -131,27 +105,21 @@ def cast_to(column: Values, source: DataType, target: DataType) -> Values:
         scaled = source.kind is Kind.DECIMAL
         doubles = [int(value) / unit for value in column.values.tolist()] if scaled else column.values
         return Values(as_float(np.asarray(doubles).astype(np.float64), target), column.valid)
-    if source.is_floating:
-        pairs = zip(column.values.tolist(), column.valid.tolist(), strict=True)
-        numbers = [_from_double(value, source, target) if valid else None for value, valid in pairs]
-        return fitted([numbers], lambda number: number, target)
     if target.kind is Kind.DATE:
         days = column.values // _MICROS_PER_DAY
         return Values(days, column.valid & (days >= _FIRST_DAY) & (days <= _LAST_DAY))
     if target.kind is Kind.TIMESTAMP:
         return Values(column.values * _MICROS_PER_DAY, column.valid)
-    if target.kind is Kind.DECIMAL:
-        return fitted([_integers(column)], lambda number: _rescaled((number, source.scale), target.scale), target)
-    return fitted([_integers(column)], lambda number: _truncated_quotient(number, 10**source.scale), target)
-
-
-def _from_double(value: float, source: DataType, target: DataType) -> int | None:
-    if not np.isfinite(value):
-        return None
-    if target.kind is not Kind.DECIMAL:
-        return int(value)
-    unscaled = _WIDE.multiply(_shortest(value, source), Decimal(10) ** target.scale)
-    return int(unscaled.to_integral_value(ROUND_HALF_UP, _WIDE))
+    to_decimal = target.kind is Kind.DECIMAL
+    if source.is_floating:
+        finite = column.valid & np.isfinite(column.values)
+        pairs = zip(column.values.tolist(), finite.tolist(), strict=True)
+        # Whole numbers are cut from the very value, and DECIMALs rounded from its text, as in Spark.
+        read = partial(_shortest, type_=source) if to_decimal else Decimal
+        numbers = [read(value) if known else None for value, known in pairs]
+    else:
+        numbers = _numbers(column, source)
+    return _fitted(numbers, target, ROUND_HALF_UP if to_decimal else ROUND_DOWN)
 
 
 def as_float(values: NDArray[np.float64], type_: DataType) -> NDArray[np.float64]:
@@ -169,8 +137,4 @@ def _shortest(value: float, type_: DataType) -> Decimal:
 
 def rounded_double(value: float, places: int, type_: DataType) -> float:
     """A floating number rounded to some decimal places of its shortest text, halves away from zero."""
-    if not np.isfinite(value):
-        return value
-    unit = Decimal((0, (1,), -places))
-    units = _WIDE.divide(_shortest(value, type_), unit).to_integral_value(ROUND_HALF_UP, _WIDE)
-    return float(_WIDE.multiply(units, unit))
+    return float(_rounded(_shortest(value, type_), Decimal(places))) if np.isfinite(value) else value
