@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from weft.catalog import Catalog
 from weft.runtime.stages.windows.partials import SLICE, Partials
+from weft.runtime.stages.windows.woven_queries import Woven
 from weft.runtime.state.commits import Segment
 from weft.sql.settings import Settings
 
@@ -94,39 +95,31 @@ def recorded_placements(catalog: Catalog) -> PlacementNotes:
 class Placements:
     """Where the kernels of all key sets live, by stream, decided again in each cycle."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, read: Callable[[Segment], Partials]) -> None:
+        self.settings, self._read = settings, read
         self.by_stream: dict[str, dict[KeySet, Placement]] = {}
         #: The key sets that the driver had no room for, with the queries of that time.
-        self._displaced: dict[tuple[str, KeySet], Mapping[str, object]] = {}
+        self._displaced: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
         #: The partials of a key set in the newest segment of a stream.
         self._newest: dict[tuple[str, KeySet], tuple[Segment, int]] = {}
 
     def place(
-        self,
-        stream: str,
-        key_sets: Iterable[KeySet],
-        queries: Mapping[str, object],
-        on_executors_now: Set[KeySet],
-        segments: Sequence[Segment],
-        read: Callable[[Segment], Partials],
+        self, stream: str, queries: Mapping[str, Woven], on_executors_now: Set[KeySet], segments: Sequence[Segment]
     ) -> frozenset[KeySet]:
-        """The key sets of a stream whose kernels live on the executors."""
+        """The key sets of a stream's queries whose kernels live on the executors."""
         places = self.by_stream[stream] = {}
-        for keys in key_sets:
-            partials = self._live_partials(stream, keys, segments, read)
+        for keys in dict.fromkeys(each.keys for each in queries.values() if not each.is_running):
+            partials = self._live_partials(stream, keys, segments)
             place = placement_of(keys, partials, self.settings, keys in on_executors_now)
             places[keys] = place.displaced() if self._displaced.get((stream, keys)) == queries else place
         return frozenset(keys for keys, place in places.items() if place.on_executors)
 
-    def displace(self, stream: str, keys: KeySet, queries: Mapping[str, object]) -> None:
+    def displace(self, stream: str, keys: KeySet, queries: Mapping[str, Woven]) -> None:
         """Place a key set on the executors, as long as the queries are these."""
         self._displaced[stream, keys] = queries
         self.by_stream[stream][keys] = self.by_stream[stream][keys].displaced()
 
-    def _live_partials(
-        self, stream: str, keys: KeySet, segments: Sequence[Segment], read: Callable[[Segment], Partials]
-    ) -> int:
+    def _live_partials(self, stream: str, keys: KeySet, segments: Sequence[Segment]) -> int:
         """The slices and keys of a key set in a log: at most its rows; if these are many, estimated from the newest
         segment."""
         rows = sum(each.rows for each in segments)
@@ -134,7 +127,7 @@ class Placements:
             return rows
         newest, known = segments[-1], self._newest.get((stream, keys))
         if known is None or known[0] != newest:
-            known = self._newest[stream, keys] = newest, slices_and_keys(keys, read(newest))
+            known = self._newest[stream, keys] = newest, slices_and_keys(keys, self._read(newest))
         return rows * known[1] // newest.rows
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 import pyarrow as pa
 
 from weft.algebra import Query, Stream
-from weft.plan.event_time import Clock, EventTime, RunningQuery, first_open_start
+from weft.plan.event_time import Clock, EventTime, first_open_start
 from weft.plan.facts import Facts, facts_of
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.spark.session import compile_plans
@@ -52,7 +52,6 @@ class WindowStage(Stage):
         pending: PendingRestore | None,
     ) -> None:
         self._spark, self._logs, self._store, self._account = logs.spark, logs, store, account
-        self.placements = Placements(settings)
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
         #: The rows of each stream in the last cycle: the next one will have about as many.
@@ -65,17 +64,16 @@ class WindowStage(Stage):
         #: The numbers of queries that have had all rows since some watermark: they answer all windows that close.
         self._caught_up: set[int] = set()
         self.log = PartialLog(store)
+        self.placements = Placements(settings, self.log.read)
         self._running: DriverHost[RunningAggregates] = DriverHost(store)
         #: The windows of new queries that had closed before, by stream, found in stored rows.
         self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | None] = {}
-        #: The operators of this cycle, and the queries that they are, with their ids, by name.
+        #: The operators of this cycle, and the same by the names of the queries that they are.
         self._operators: Sequence[Operator] = ()
-        self._queries: Mapping[str, RunningQuery] = {}
-        self._ids: Mapping[str, str] = {}
-        #: The shapes of these queries by stream, and the key sets of those that have windows.
+        self._named: dict[str, Operator] = {}
+        #: The shapes of these queries by stream.
         self._wanted: dict[str, dict[str, Woven]] = {}
-        self._key_sets: dict[str, tuple[KeySet, ...]] = {}
         #: The queries that are answered as a whole.
         self._whole: frozenset[str] = frozenset()
         #: The new rows of each stream as partials.
@@ -112,7 +110,7 @@ class WindowStage(Stage):
         orders = []
         for weave in weaves.values():
             if weave.running:
-                began = {name: (shape, self._queries[name].start.first) for name, shape in weave.running.items()}
+                began = {name: (shape, self._named[name].as_query.start.first) for name, shape in weave.running.items()}
                 orders.append(order_of(weave.stream, LogId(LogKind.STREAM, weave.stream.name), began, last))
         self._running.begin(last.cycle, orders)
         self._cycle = None
@@ -120,19 +118,14 @@ class WindowStage(Stage):
     def _take_operators(self, operators: Sequence[Operator], last_cycle: int) -> frozenset[str]:
         """Take other operators than those of the last cycle; return the names of the queries that begin now."""
         self._operators = operators
-        self._queries = {each.as_query.query.name: each.as_query for each in operators}
-        self._ids = {each.as_query.query.name: each.id.text for each in operators}
+        self._named = {each.as_query.query.name: each for each in operators}
         self._whole = frozenset(name for each in operators if each.is_whole_query for name in each.names)
         self._wanted = {}
-        for name, query in self._queries.items():
-            shape = self._shape(query.query, query.start.number)
+        for name, operator in self._named.items():
+            shape = self._shape(operator.as_query.query, operator.as_query.start.number)
             assert shape is not None
             self._wanted.setdefault(shape.stream, {})[name] = shape
-        self._key_sets = {
-            stream: tuple(dict.fromkeys(each.keys for each in shapes.values() if not each.is_running))
-            for stream, shapes in self._wanted.items()
-        }
-        return frozenset(name for name, each in self._queries.items() if each.start.first > last_cycle)
+        return frozenset(name for name, each in self._named.items() if each.as_query.start.first > last_cycle)
 
     def _begin_from(self, last: Commit) -> None:
         """Keep in memory the state of the last commit, or nothing."""
@@ -156,7 +149,7 @@ class WindowStage(Stage):
             known = None
         segments = last.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
         now = known.away if known is not None else frozenset()
-        away = self.placements.place(stream.name, self._key_sets[stream.name], wanted, now, segments, self.log.read)
+        away = self.placements.place(stream.name, wanted, now, segments)
         if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
             return known
         # Queries that look back begin with the stored rows.
@@ -250,12 +243,12 @@ class WindowStage(Stage):
                 found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
         for query, table in self._answered_on_executors(cycle).items():
             found.setdefault(query, []).append(table)
-        whole = {self._ids[query]: pa.concat_tables(tables) for query, tables in found.items() if tables}
+        whole = {self._named[query].id.text: pa.concat_tables(tables) for query, tables in found.items() if tables}
         return {id_: table for id_, table in whole.items() if table.num_rows}
 
     def _answered_after(self, shape: Woven, query: str, event_time: EventTime, before: Clock) -> Clock:
         """A query answers the instances that end after this instant."""
-        start = self._queries[query].start
+        start = self._named[query].as_query.start
         if start.number in self._caught_up:
             return before
         after, _ = event_time.closing(shape.select, start)
@@ -320,7 +313,7 @@ class WindowStage(Stage):
             keys,
             frozenset(text for each in shapes.values() for measure in each.all_measures for text in measure.texts),
             None if before is None else min(start for start in starts if start is not None),
-            pickled_plan({name: self._queries[name].query for name in shapes}, weave.grouping.of(shapes)),
+            pickled_plan({name: self._named[name].as_query.query for name in shapes}, weave.grouping.of(shapes)),
             before,
             until,
             {name: self._answered_after(each, name, event_time, before) for name, each in shapes.items()},
