@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
+from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, Value, WindowBound
 from weft.algebra.types import DOUBLE, HUGEINT
 from weft.kernels.statistic import Array, Values
 from weft.runtime.stages.windows.exact_arithmetic import (
@@ -60,7 +60,7 @@ def can_be_computed(expression: Expression) -> bool:
 def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
     """The values of an expression for a number of rows."""
     if isinstance(expression, Literal):
-        return _constant(expression, rows)
+        return _constant(expression.value, expression.type, rows)
     if not isinstance(expression, Call):
         assert isinstance(expression, Column | KeyRef | AggregateRef | WindowBound)
         return leaf(expression)
@@ -109,7 +109,7 @@ def _valid(args: Sequence[Values]) -> NDArray[np.bool_]:
 
 def _cast(source: DataType, target: DataType) -> Operator | None:
     if source.kind is Kind.NULL:
-        return lambda args: _nulls(target, len(args[0].valid))
+        return lambda args: _constant(None, target, len(args[0].valid))
     if can_be_cast(source, target):
         return lambda args: cast_to(args[0], source, target)
     # All but floating numbers, instants and bytes.
@@ -121,25 +121,19 @@ def _cast(source: DataType, target: DataType) -> Operator | None:
 # -- constants --------------------------------------------------------------------------------------------------------
 
 
-def _constant(literal: Literal, rows: int) -> Values:
-    value, type_ = literal.value, literal.type
-    if value is None:
-        return _nulls(type_, rows)
-    dtype: Any = object if isinstance(value, str) or type_ == HUGEINT else np.float64 if type_.is_floating else None
-    filler: Any = value
-    if isinstance(value, Decimal):
+def _constant(value: Value, type_: DataType, rows: int) -> Values:
+    """A constant for each row. What stands in the place of NULL compares with values of the type."""
+    dtype: Any = np.float64 if type_.is_floating else bool if type_.kind is Kind.BOOLEAN else np.int64
+    filler: Any = 0 if value is None else value
+    if type_.kind is Kind.STRING:
+        filler, dtype = value or "", object
+    elif isinstance(value, Decimal):
         filler, dtype = int(Fraction(value) * 10**type_.scale), object
     elif isinstance(value, date):
         filler = value.toordinal() - _EPOCH
-    return Values(np.full(rows, filler, dtype=dtype), np.ones(rows, dtype=bool))
-
-
-def _nulls(type_: DataType, rows: int) -> Values:
-    """NULL for each row. What stands in its place compares with values of the type."""
-    if type_.kind is Kind.STRING:
-        return Values(np.full(rows, "", dtype=object), np.zeros(rows, dtype=bool))
-    dtype = np.float64 if type_.is_floating else bool if type_.kind is Kind.BOOLEAN else np.int64
-    return Values(np.zeros(rows, dtype=dtype), np.zeros(rows, dtype=bool))
+    elif type_ == HUGEINT and value is not None:
+        dtype = object
+    return Values(np.full(rows, filler, dtype=dtype), np.full(rows, value is not None))
 
 
 # -- operators that look at NULLs -------------------------------------------------------------------------------------

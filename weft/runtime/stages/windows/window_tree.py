@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
+from weft.arrays.chunks import positions_in_ranges
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Statistic, fold
@@ -303,12 +304,11 @@ def _single_rows(
     found: AnswerRows, answers: NDArray[np.intp], windows: NDArray[np.intp], ends: NDArray[np.int64]
 ) -> InstanceGroups:
     """The groups of some windows, window by window, from answers key by key; those of an answer lie together."""
-    present, first, size = np.unique(found.answers, return_index=True, return_counts=True)
-    place = np.minimum(np.searchsorted(present, answers), max(0, len(present) - 1))
-    sizes = np.where(present[place] == answers, size[place], 0) if len(present) else np.zeros_like(answers)
-    instance = np.repeat(np.arange(len(answers)), sizes)
-    within = np.arange(len(instance)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rows = first[place[instance]] + within if len(present) else instance
+    begins, number = np.flatnonzero(np.diff(found.answers, prepend=-1)), int(answers.max(initial=-1)) + 1
+    first, sizes = np.zeros(number, dtype=np.int64), np.bincount(found.answers, minlength=number)
+    first[found.answers[begins]] = begins
+    instance = np.repeat(np.arange(len(answers)), sizes[answers])
+    rows = positions_in_ranges(first[answers], sizes[answers])
     return InstanceGroups(windows[instance], ends[instance], found.keys[rows], _taken(found.records, rows))
 
 
