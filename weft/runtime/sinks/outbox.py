@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.algebra import Query
+from weft.arrays.arrow_streams import streamed, table_of
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sinks.sinks import AnswerSink, CallableSink, sink_of
 from weft.runtime.state.storage import Storage
@@ -60,7 +61,7 @@ class SinkOutbox:
                 return dict(waiting)
             known = replace(known or Waiting(number, None), trouble=Trouble.begin(problem))
             self._say(f"query '{query.name}' is in error: {problem}; its answers are kept, and all other queries go on")
-        data = _packed(answers)
+        data = streamed(answers)
         self._storage.write_bytes(known.path(cycle), data)
         answered = (*known.answers, KeptAnswers(cycle, len(data)))
         return self._limited({**waiting, query.name: replace(known, answers=answered)})
@@ -86,7 +87,7 @@ class SinkOutbox:
         return replace(waiting, answers=(), trouble=None)
 
     def _kept(self, waiting: Waiting, kept: KeptAnswers) -> pa.Table:
-        return pa.ipc.open_stream(self._storage.read_bytes(waiting.path(kept.cycle))).read_all()
+        return table_of(self._storage.read_bytes(waiting.path(kept.cycle)))
 
     def _write(self, query: Query, answers: pa.Table, cycle: int) -> str | None:
         """Hand answers to a sink; what is wrong with it, or None."""
@@ -128,11 +129,3 @@ def of_present_queries(waiting: Mapping[str, Waiting], number_of: Mapping[str, i
 
 def _oldest(waiting: Waiting) -> int:
     return waiting.answers[0].cycle
-
-
-def _packed(table: pa.Table) -> bytes:
-    buffer = pa.BufferOutputStream()
-    with pa.ipc.new_stream(buffer, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = buffer.getvalue().to_pybytes()
-    return data

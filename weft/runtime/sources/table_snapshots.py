@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.algebra import Field, Table
+from weft.arrays.arrow_streams import streamed
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
 from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError, StorageError
@@ -274,7 +275,4 @@ def _rows(count: int) -> str:
 
 
 def _hash_of(rows: pa.Table) -> str:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows.combine_chunks())
-    return blake2b(sink.getvalue(), digest_size=16).hexdigest()
+    return blake2b(streamed(rows.combine_chunks()), digest_size=16).hexdigest()
