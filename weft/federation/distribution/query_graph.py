@@ -1,18 +1,14 @@
 """The query graph of a coordinator, and its coarsening.
 
-Vertices are queries, or bundles of queries. A vertex keeps how many of its queries want each substream. So an edge
-between two vertices need not be kept: its weight is the sum of the edges between their queries,
-Σ_x rate[x] · count[x] · count'[x], and the edge cut of bundles is exactly that of the queries in them, but for the
-edges inside bundles. Edges to sources and homes lead to nodes that do not move; `pull` has their weights, a column for
-each node. So the nodes of the network are here, and never merged.
+Vertices are queries, or bundles of queries. An edge between two vertices need not be kept: its weight follows from how
+many of their queries want each substream, Σ_x rate[x] · count[x] · count'[x], so the edge cut of bundles is exactly
+that of the queries in them, but for the edges inside bundles. Edges to sources and homes lead to nodes of the network,
+which do not move and are never merged; `pull` has their weights, a column for each node.
 
-**Coarsening** makes bundles of queries that overlap much, so that a coordinator decides about hundreds and not
-thousands. It is heavy-edge matching: visit the vertices in random order and merge each with the neighbour it shares
-most with, until the graph is small. Two things are different from the textbook.
-
-- Edges are compared **per pair of queries** (weight divided by the sizes of both ends). By total weight large bundles
-  attract all others, whatever they want, and hot spots melt into one another.
-- A bundle never grows beyond a **cap**. Bundles as heavy as a provider's share cannot be placed within the load limit.
+**Coarsening** makes bundles of queries that overlap much. It is heavy-edge matching: visit the vertices in random order
+and merge each with the neighbour it shares most with, until the graph is small. Edges are compared **per pair of
+queries**: by total weight large bundles attract all others, and hot spots melt into one another. And a bundle never
+grows beyond a **cap**: those as heavy as a provider's share cannot be placed within the load limit.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
 """Where things are: sites, the links between them, and the shortest ways; as data, and from a YAML file.
 
-sites:
-  - name: zurich
-    capability: 8          # cores, say: what counts is the ratio between sites; without it a site runs no queries
-  - name: feed
-    source: true           # data come from here
-  - name: exchange         # forwards, no more
-links:
-  - between: [zurich, exchange]
-    milliseconds: 3.5
-  - between: [feed, exchange]
-    milliseconds: 0.2
+What such a file looks like is shown in docs/federation.md.
 """
 
 from __future__ import annotations

@@ -37,31 +37,21 @@ def check_script(
     report = check(text, ledger.names)
     pieces = {piece.start: piece.text for piece in split(text)}
     for each in report.good:
-        _check_statement(each.statement, ledger, site, network, present)
-        _check_home(dialect.parse(pieces[each.start]), each.statement, ledger, site)
+        match each.statement:
+            case statements.CreateStream(stream):
+                _check_stream(stream, ledger, site, network)
+            case statements.CreateQuery(query):
+                _check_query(query, site, network, present)
+            case statements.NoChange():
+                _check_home(dialect.parse(pieces[each.start]), ledger, site)
+            case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM"):
+                continue
+            case _:
+                raise FederationError(
+                    "a federation takes CREATE and DROP of streams, views and continuous queries, and nothing else; "
+                    "nothing of the script was carried out"
+                )
     return replace(report, problems=tuple(_with_hint(each) for each in report.problems))
-
-
-def refused_kind() -> FederationError:
-    """What to say of a statement that a federation does not take."""
-    return FederationError(
-        "a federation takes CREATE and DROP of streams, views and continuous queries, and nothing else; nothing of the "
-        "script was carried out"
-    )
-
-
-def _check_statement(
-    statement: statements.Statement, ledger: FederationLedger, site: str, network: NetworkGraph, present: Sequence[str]
-) -> None:
-    match statement:
-        case statements.CreateStream(stream):
-            _check_stream(stream, ledger, site, network)
-        case statements.CreateQuery(query):
-            _check_query(query, site, network, present)
-        case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.NoChange():
-            return
-        case _:
-            raise refused_kind()
 
 
 def _check_stream(stream: Stream, ledger: FederationLedger, site: str, network: NetworkGraph) -> None:
@@ -97,9 +87,9 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
         raise FederationError("no provider has joined yet; start one with: weft provider")
 
 
-def _check_home(tree: exp.Expr, statement: statements.Statement, ledger: FederationLedger, site: str) -> None:
+def _check_home(tree: exp.Expr, ledger: FederationLedger, site: str) -> None:
     """Refuse to repeat a query at another site: its users are where it was created."""
-    if isinstance(statement, statements.NoChange) and isinstance(tree, dialect.QueryNode):
+    if isinstance(tree, dialect.QueryNode):
         known = ledger.query(tree.this.name)
         if known.home != site:
             raise FederationError(

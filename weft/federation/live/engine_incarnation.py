@@ -1,9 +1,8 @@
 """A provider's engine with its cycles, in one directory: the rows that came for each, and what it answered.
 
 An engine's time cannot be turned back. A provider that takes in queries which have been running elsewhere therefore
-builds a new engine beside the old one, a new *incarnation*: all of its queries, the old ones and those that come, are
-created in it where feeding them must begin, and it is fed the batches since then, as the streams' owners have kept
-them. Answers that were given before are not given again. When it has come as far as the old one, it takes its place.
+builds a new engine beside the old one, a new *incarnation*, which takes its place when it has come as far
+(docs/federation.md, "Moving").
 
     cycles/000000000012/mark.json       the place in the log, and the clocks of all streams there
     cycles/000000000012/rows.parquet    the rows of the batch's stream that the provider's queries want; perhaps none
@@ -61,13 +60,22 @@ class Address:
 
 @dataclass(frozen=True)
 class StoredCycle:
-    """A cycle that can be run: the batch's place, the file of its rows by stream, and the clocks after it."""
+    """A cycle that can be run: the place and the stream of its batch, if it has one, and the clocks after it.
+
+    The file of its rows has a seal; it has no such file if there are none.
+    """
 
     cycle: int
+    folder: Path
     place: int
-    is_batch: bool
-    rows: Mapping[str, Path]
+    stream: str | None
+    seal: Sequence[int] | None
     clocks: Mapping[str, int]
+
+    @property
+    def rows(self) -> dict[str, Path]:
+        """The file of its rows, by stream."""
+        return {} if self.stream is None or self.seal is None else {self.stream: self.folder / "rows.parquet"}
 
 
 class CycleStore:
@@ -89,9 +97,14 @@ class CycleStore:
         return self.at(self._cycles[-1]) if self._cycles else None
 
     def at(self, cycle: int) -> StoredCycle:
-        mark = self._mark(cycle)
-        rows = {mark["stream"]: self._path(cycle) / "rows.parquet"} if mark["seal"] is not None else {}
-        return StoredCycle(cycle, mark["place"], mark["stream"] is not None, rows, mark["clocks"])
+        path = self._path(cycle) / "mark.json"
+        try:
+            mark = read_checked(path)
+        except Damaged as error:
+            raise _broken(path, f"is damaged ({error})") from error
+        if mark is None:
+            raise _broken(path, "is missing")
+        return StoredCycle(cycle, path.parent, **mark)
 
     def put(self, place: int, stream: str | None, rows: pa.Table | None, clocks: Mapping[str, int]) -> StoredCycle:
         """Keep a batch for the next cycle; one that is here already is not kept again.
@@ -99,8 +112,13 @@ class CycleStore:
         Without a stream the cycle is no batch, and only brings the clocks forward.
         """
         last = self.last
-        if last is not None and (last.place, last.is_batch) == (place, stream is not None):
-            self._check_rows(last.cycle)
+        if last is not None and (last.place, last.stream is None) == (place, stream is None):
+            # It may be run again on these rows: they must be those that came.
+            for path in last.rows.values():
+                assert last.seal is not None
+                wrong = fault(Seal(*last.seal), seal_of(path.read_bytes()) if path.exists() else None)
+                if wrong is not None:
+                    raise _broken(path, wrong)
             return last
         cycle = self._cycles[-1] + 1 if self._cycles else 0
         draft = private_folder(self._path(cycle).with_suffix(".draft"))
@@ -152,24 +170,6 @@ class CycleStore:
             wrong = "is missing" if data is None else "is damaged (the checksum does not fit its content)"
             raise FederationError(f"{path} {wrong}; it has answers that were not sent yet: {FEED_AGAIN}")
         return msgspec.msgpack.decode(data[4:], type=list[tuple[str, dict[str, Any], bytes]])
-
-    def _mark(self, cycle: int) -> dict[str, Any]:
-        path = self._path(cycle) / "mark.json"
-        try:
-            mark = read_checked(path)
-        except Damaged as error:
-            raise _broken(path, f"is damaged ({error})") from error
-        if mark is None:
-            raise _broken(path, "is missing")
-        return mark
-
-    def _check_rows(self, cycle: int) -> None:
-        """Raise FederationError if the rows of a cycle, which may be run again on them, are not those that came."""
-        seal, path = self._mark(cycle)["seal"], self._path(cycle) / "rows.parquet"
-        if seal is not None:
-            wrong = fault(Seal(*seal), seal_of(path.read_bytes()) if path.exists() else None)
-            if wrong is not None:
-                raise _broken(path, wrong)
 
     def _path(self, cycle: int) -> Path:
         return self._folder / f"{cycle:012d}"

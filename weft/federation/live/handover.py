@@ -85,13 +85,8 @@ def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Strea
             return None
         return min(watermarks) - max((each.range or 0) + each.slide for each in bounded)
     # One window over the rows of one stream.
-    if (
-        select.emit_empty
-        or select.distinct
-        or len(streams) != 1
-        or not is_windowed(select)
-        or not passes_rows(select.inputs[0].source)
-    ):
+    is_plain = not select.emit_empty and not select.distinct and len(streams) == 1
+    if not (is_plain and is_windowed(select) and passes_rows(select.inputs[0].source)):
         return None
     assert select.window is not None
     return first_open_start(select.window, min(watermarks))

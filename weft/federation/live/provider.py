@@ -176,8 +176,7 @@ class Provider:
         if not here:
             return
         incarnation.cycles.send()
-        for name in here:
-            address = addresses[name]
+        for address in (addresses[name] for name in here):
             fields = {"provider": self.site, "birth": address.birth, "through": place}
             identity = f"ended/{self.site}/{address.birth}/{place}"
             send(self._transport, results_mailbox(address.home), identity, "ended", fields)
@@ -199,20 +198,17 @@ class Provider:
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
-            ledger = self._follower.ledger
+            ledger, numbers = self._follower.ledger, {entry.stream: [entry.number]}
             wanted = ledger.interests(self.site)
-            numbers = {entry.stream: [entry.number]}
             return fetched(self._transport, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
     def _part(self, batch: BatchPublished, part: PublishedPart) -> pa.Table | None:
         """The rows of a part; None if the broker has dropped some, or has other messages under their numbers."""
         messages = [message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None]
+        fields = {"stream": batch.stream, "number": batch.number}
         rows = [
-            each.rows
-            for each in messages
-            if each.rows is not None
-            and (each.kind, each["stream"], each["number"]) == ("rows", batch.stream, batch.number)
+            each.rows for each in messages if each.rows is not None and (each.kind, each.fields) == ("rows", fields)
         ]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
@@ -266,15 +262,13 @@ class Provider:
         change_before(until + 1)
 
     def _opened(self, number: int) -> EngineIncarnation:
-        return EngineIncarnation(
-            engine_directory(self._directory, number), self.site, self._transport, self._make_engine
-        )
+        directory = engine_directory(self._directory, number)
+        return EngineIncarnation(directory, self.site, self._transport, self._make_engine)
 
     def _fresh(self) -> EngineIncarnation:
         """An engine without a past. What an attempt before has left of it goes."""
-        number = self._number + 1
-        shutil.rmtree(engine_directory(self._directory, number), ignore_errors=True)
-        return self._opened(number)
+        shutil.rmtree(engine_directory(self._directory, self._number + 1), ignore_errors=True)
+        return self._opened(self._number + 1)
 
     def _replace(self, fresh: EngineIncarnation) -> None:
         old, self._current = self._current, fresh

@@ -6,8 +6,6 @@ if it is newer than the last one that was taken. Answers of the next provider wa
 no more will come. A provider that left cannot say so; but what it had answered then is in our mailbox before the entry
 that says so is in the log. That entry may send the next provider back to a batch before those it has answered already:
 it answers them again, and what it gave before the entry does not count.
-
-Users read the delivery log as on any other machine: `weft tail`, `loom.subscribe`, edges.
 """
 
 from __future__ import annotations

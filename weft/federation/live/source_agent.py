@@ -8,10 +8,8 @@ the owner keeps every batch, with all rows and columns, until no query can need 
 query has moved.
 
 For each provider it knows from the log which rows and columns its queries need. The rows of a batch are divided by
-**which providers** want them: what n1 and n3 want goes into one message for both, with the columns that either needs.
-So a row is in one message only, crosses the link to the broker once, and each link from there to a provider once. A row
-that no provider wants goes nowhere. Then an entry in the log says that the batch is there, which messages it consists
-of, and how far the clock of the whole stream has come.
+**which providers** want them, so a row is in one message only. Then an entry in the log says that the batch is there,
+which messages it consists of, and how far the clock of the whole stream has come.
 
     take      a file becomes a numbered batch, and is kept                     (durable: the copy, and its number)
     send      the messages                                                     (may be sent again after a crash)
@@ -165,8 +163,7 @@ class SourceAgent:
     # --- messages -------------------------------------------------------------------------------------------------
 
     def _answer_message(self) -> bool:
-        found = self._mailbox.next()
-        if found is None:
+        if (found := self._mailbox.next()) is None:
             return False
         number, message = found
         if message.kind == "replay":
@@ -186,8 +183,7 @@ class SourceAgent:
                 problem = f"batch {number} of stream '{message['stream']}' is not kept any more by {self.site}"
                 send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
                 return
-            wanted = restricted(rows, interest)
-            pieces = small_enough(wanted, self._transport)
+            pieces = small_enough(restricted(rows, interest), self._transport)
             for ordinal, piece in enumerate(pieces):
                 fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
                 identity = f"{message['reply']}/{message['stream']}/{number}/{ordinal}"
@@ -224,15 +220,13 @@ class BatchFiles:
         self._store = store
         self._kept = directory / "kept"
         private_folder(self._kept)
-        path = Path(dict(stream.options)["path"])
+        self._folder = Path(dict(stream.options)["path"])
         if stream.format == replay.FORMAT:
             folder = directory / "replay"
-            path = replay.prepare(stream, folder)
+            self._folder = replay.prepare(stream, folder)
             if "speed" in dict(stream.options):
-                threading.Thread(
-                    target=replay.feed, args=(stream, folder, threading.Event()), daemon=True, name="weft-replay"
-                ).start()
-        self._folder = path
+                feeding = stream, folder, threading.Event()
+                threading.Thread(target=replay.feed, args=feeding, daemon=True, name="weft-replay").start()
 
     @property
     def taken(self) -> int:
@@ -240,16 +234,13 @@ class BatchFiles:
 
     def clock(self, number: int) -> int | None:
         """The largest clock of the stream up to a batch."""
-        found = self._store.rows(
-            "SELECT max(clock) FROM batches WHERE stream = ? AND number <= ?", self.stream.name, number
-        )
-        clock = found[0][0]
+        largest = "SELECT max(clock) FROM batches WHERE stream = ? AND number <= ?"
+        ((clock,),) = self._store.rows(largest, self.stream.name, number)
         return None if clock is None else int(clock)
 
     def take(self) -> int | None:
         """Take the next file, if there is one; the number of the batch that it becomes."""
-        name = self._next_file()
-        if name is None:
+        if (name := self._next_file()) is None:
             return None
         number = self.taken
         rows, clock, bad = self._judged(self._read(self._folder / name))
@@ -280,21 +271,18 @@ class BatchFiles:
     def _next_file(self) -> str | None:
         known = {name for (name,) in self._store.rows("SELECT file FROM batches WHERE stream = ?", self.stream.name)}
         try:
-            found = [each for each in os.scandir(self._folder) if _is_data(each.name) and each.name not in known]
+            files = [each for each in os.scandir(self._folder) if each.name.endswith(".parquet")]
         except FileNotFoundError:
             return None
+        found = [each for each in files if not each.name.startswith((".", "_")) and each.name not in known]
         return min(found, key=lambda each: (each.stat().st_mtime_ns, each.name)).name if found else None
 
     def _read(self, path: Path) -> pa.Table:
         try:
             found = pq.read_table(path)
             columns = {name.lower(): name for name in found.column_names}
-            return pa.table(
-                {
-                    each.name: found[columns[each.name.lower()]].cast(arrow_type(each.type))
-                    for each in self.stream.fields
-                }
-            )
+            fields = {each.name: (columns[each.name.lower()], arrow_type(each.type)) for each in self.stream.fields}
+            return pa.table({name: found[column].cast(type_) for name, (column, type_) in fields.items()})
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError, OSError) as error:
             reason = f"it has no column {error}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
             raise FederationError(
@@ -315,7 +303,3 @@ class BatchFiles:
         if not np.asarray(good).all():
             rows, clocks = rows.filter(good), clocks.filter(good)
         return rows, pc.max(clocks).as_py() if len(clocks) else None, len(good) - len(clocks)
-
-
-def _is_data(name: str) -> bool:
-    return name.endswith(".parquet") and not name.startswith((".", "_"))
