@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import Cluster, height
-from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.placement_loops import add, costs, excess, field_of, own
 from weft.federation.distribution.placement_loops import greedy as place_greedily
 from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
@@ -130,17 +130,14 @@ def spread(
             coarse = selected(levels[level].graph, vertices)
             at = mapped(coarse, substreams.rate, targets)
             finer, of_bundle = taken_apart(levels[level], vertices)
-            if level:
-                fine = selected(levels[level - 1].graph, finer)
-            else:
-                fine = graph_of(network, substreams, chosen(queries, finer))
+            fine = selected(levels[level - 1].graph, finer)
             at = refined(fine, substreams.rate, targets, at[of_bundle])
         if cluster.is_leaf:
             placement[finer] = np.asarray(cluster.providers, np.int32)[at]
         for number, child in enumerate(cluster.children):
             hand_down(child, level - 1, finer[at == number])
 
-    hand_down(tree, height(tree) - 1, np.arange(len(levels[-1].graph)))
+    hand_down(tree, height(tree), np.arange(len(levels[-1].graph)))
     return placement
 
 

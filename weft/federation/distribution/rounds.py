@@ -19,13 +19,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
-from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.placement_loops import field_of, greedy, improve, own, rebalance
 from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected
 
@@ -109,13 +110,13 @@ Watch = Callable[[Cluster, str], AbstractContextManager[None]]
 class Level:
     """All bundles of the coordinators of one height, and which of them each finer vertex is in.
 
-    The finer vertices are the bundles of the height below, or, below the leaves, the queries. `owner` has by bundle the
-    coordinator that made it, by its place among those of its height.
+    The finer vertices are the bundles of the height below. `owner` has by bundle the coordinator that made it, by its
+    place among those of its height. Height 0 has the queries, and their providers.
     """
 
     graph: QueryGraph
     bundle: NDArray[np.int64]
-    owner: NDArray[np.int64]
+    owner: NDArray[np.integer[Any]]
 
 
 def targets_of(cluster: Cluster, network: NetworkGraph, fair: float, heaviest: float = 0.0) -> Targets:
@@ -147,11 +148,11 @@ def gathered(
     most: int = MOST_BUNDLES,
     watch: Watch = unwatched,
 ) -> list[Level]:
-    """The way up: the bundles of the coordinators of each height, those of the leaves first.
+    """The way up: the queries, and the bundles of the coordinators of each height, those of the leaves first.
 
     `where` says whose queries they are: those of a provider's users, or those that it runs.
     """
-    found: list[Level] = []
+    found = [Level(graph_of(network, substreams, queries), np.arange(len(queries)), where)]
     # Bundles want thousands of substreams, and some of those tell as well as all how much two bundles overlap.
     thinned = np.where(np.arange(len(substreams)) % _THINNED == 0, substreams.rate, 0.0)
     belonging = _by_leaf(of_height(tree, 1), network, where)
@@ -159,10 +160,7 @@ def gathered(
         graphs, bundle, bundles = [], np.empty(sum(map(len, belonging)), np.int64), 0
         for cluster, numbers in zip(of_height(tree, level), belonging, strict=True):
             with watch(cluster, "gather"):
-                if found:
-                    fine = selected(found[-1].graph, numbers)
-                else:
-                    fine = graph_of(network, substreams, chosen(queries, numbers))
+                fine = selected(found[-1].graph, numbers)
                 coarse = coarsened(fine, substreams.rate if level == 1 else thinned, most, random)
             bundle[numbers] = coarse.bundle + bundles
             graphs.append(coarse.graph)
@@ -216,19 +214,16 @@ def adapted(
     levels = gathered(tree, network, substreams, queries, placement, random)
     decided = placement.copy()
     fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
-    places = {
-        id(each): place for tall in range(1, height(tree) + 1) for place, each in enumerate(of_height(tree, tall))
+    made = {
+        id(each): places
+        for tall in range(1, height(tree) + 1)
+        for each, places in zip(of_height(tree, tall), children_places(tree, tall), strict=True)
     }
 
     def hand_down(cluster: Cluster, vertices: NDArray[np.int64]) -> None:
-        level = height(cluster) - 1
-        if level:
-            graph, owner = selected(levels[level - 1].graph, vertices), levels[level - 1].owner[vertices]
-            members = np.array(children_places(tree, level + 1)[places[id(cluster)]])
-        else:
-            graph = graph_of(network, substreams, chosen(queries, vertices))
-            owner = placement[vertices].astype(np.int64)
-            members = np.array(cluster.providers)
+        level = levels[height(cluster) - 1]
+        graph, owner = selected(level.graph, vertices), level.owner[vertices]
+        members = cluster.providers if cluster.is_leaf else made[id(cluster)]
         origin = np.full(len(vertices), -1, np.int32)
         for number, member in enumerate(members):
             origin[owner == member] = number
@@ -237,10 +232,9 @@ def adapted(
         if cluster.is_leaf:
             decided[vertices] = np.asarray(cluster.providers, np.int32)[at]
         for number, child in enumerate(cluster.children):
-            hand_down(child, taken_apart(levels[level - 1], vertices[at == number])[0])
+            hand_down(child, taken_apart(level, vertices[at == number])[0])
 
-    every = len(levels[-2].graph) if len(levels) > 1 else len(queries)
-    hand_down(tree, np.arange(every))
+    hand_down(tree, np.arange(len(levels[-2].graph)))
     return decided
 
 

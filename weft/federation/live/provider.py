@@ -206,10 +206,8 @@ class Provider:
     def _part(self, batch: BatchPublished, part: PublishedPart) -> pa.Table | None:
         """The rows of a part; None if the broker has dropped some, or has other messages under their numbers."""
         messages = [message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None]
-        fields = {"stream": batch.stream, "number": batch.number}
-        rows = [
-            each.rows for each in messages if each.rows is not None and (each.kind, each.fields) == ("rows", fields)
-        ]
+        expected = "rows", {"stream": batch.stream, "number": batch.number}
+        rows = [each.rows for each in messages if each.rows is not None and (each.kind, each.fields) == expected]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
 
