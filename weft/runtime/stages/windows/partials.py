@@ -64,6 +64,7 @@ class Partials:
     table: pa.Table
     #: Computes the records of a measure, if they are not read from the table.
     lift: Callable[[Measure], Columns] | None = field(default=None, repr=False)
+    _records: dict[str, Columns] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -143,10 +144,6 @@ class Partials:
                 known = measure.read(tuple(self.table[f"p{places[text]}"] for text in measure.texts))
             self._records[measure.name] = known
         return known
-
-    @cached_property
-    def _records(self) -> dict[str, Columns]:
-        return {}
 
 
 def without_clocks(table: pa.Table) -> pa.Table:
