@@ -11,7 +11,6 @@
     running_aggregates.py  groups of queries that never close
     backfill.py            history for queries that are new, from rows that a stream has stored
     window_answers.py      from aggregates to rows
-    array_expressions.py   HAVING and the select list over arrays; exact_arithmetic.py has integers and DECIMALs
     kernel_placement.py    which windows live in the driver, and which on the executors (executors.py)
     warm_start.py          the state of the last process, restored while Spark starts
     stage.py               all of this inside a cycle

@@ -28,10 +28,10 @@ from weft.kernels.monoids import (
     sum_of_integers,
 )
 from weft.kernels.statistic import Array, Columns, Statistic, Values
+from weft.runtime.columnar.array_expressions import can_be_computed
 from weft.runtime.columnar.physical_values import physical
 from weft.runtime.columnar.rows import column
 from weft.runtime.columnar.spark_expressions import Leaf, decimal_constant, spark_sql
-from weft.runtime.stages.windows.array_expressions import can_be_computed
 from weft.runtime.stages.windows.signatures import Condition, conditions_of
 
 #: The column that a row's clock is in while it is reduced.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, Value, WindowBound
 from weft.algebra.types import DOUBLE, HUGEINT
 from weft.kernels.statistic import Array, Values
-from weft.runtime.stages.windows.exact_arithmetic import (
+from weft.runtime.columnar.exact_arithmetic import (
     EXACT_OPERATORS,
     as_float,
     can_be_cast,

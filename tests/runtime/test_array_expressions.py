@@ -23,8 +23,8 @@ from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, KeyRef, Output, Select, Stream, Value
 from weft.algebra.types import BIGINT
 from weft.kernels.statistic import Values
+from weft.runtime.columnar.array_expressions import can_be_computed, computed
 from weft.runtime.columnar.physical_values import arrow, physical
-from weft.runtime.stages.windows.array_expressions import can_be_computed, computed
 from weft.sql import NamesInMemory, SqlError, read, statements
 from weft.sql.functions import TRUNCATION_UNITS
 
