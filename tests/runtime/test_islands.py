@@ -13,7 +13,7 @@ from tests.oracle import Values
 from tests.runtime.workload_run import Crash, Run, values_of
 from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.stages.joins.join_index import JoinIndex
+from weft.runtime.stages.joins.lookups import JoinIndex
 from weft.runtime.stages.windows import running_aggregates as totals
 from weft.runtime.state.commits import Commit, errors_of
 from weft.runtime.state.cycle_spec import CycleSpec

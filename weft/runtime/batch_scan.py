@@ -38,9 +38,8 @@ from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.late_rows import counting, late_conditions, late_everywhere, streams_with_losses
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
-from weft.runtime.stages.expiry import logged
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
-from weft.runtime.stages.operators import PlannedQueries, StageKind
+from weft.runtime.stages.operators import PlannedQueries, StageKind, logged
 from weft.runtime.stages.stage import SeenRows
 from weft.runtime.state.commits import Commit, Segment, StreamState
 from weft.runtime.state.continuity import states_of

@@ -22,14 +22,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.algebra import Relation
-from weft.plan.event_time import RunningQuery
+from weft.plan.event_time import Clock, RunningQuery
 from weft.plan.log_ids import LogId
 from weft.runtime.batch_scan import Scanner
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.failures.errors import MemoryLimit
 from weft.runtime.sources.batches import Batch
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
-from weft.runtime.stages.expiry import Expiry, logged
 from weft.runtime.stages.groups.stage import GroupStage
 from weft.runtime.stages.joins.stage import CurrentNetwork, JoinStage
 from weft.runtime.stages.operators import (
@@ -38,6 +37,8 @@ from weft.runtime.stages.operators import (
     PlannedQueries,
     QueryRoot,
     StageKind,
+    logged,
+    needed_of_logs,
     operators_of,
     roots_of,
     stage_for,
@@ -101,7 +102,6 @@ class CycleRunner:
             SqlStage(self._logs),
             self._joins,
         )
-        self._expiry = Expiry()
         #: The queries of this cycle, and the plan and the cycle of the last commit, with its queries.
         self._planned = PlannedQueries()
         self._committed: tuple[int, int, PlannedQueries] | None = None
@@ -239,16 +239,16 @@ class CycleRunner:
     def _rows_kept(self, cycle: CycleState) -> dict[LogId, tuple[Segment, ...]]:
         """The rows that later cycles read again, by log."""
         plan = cycle.spec.plan
-        needs = self._expiry.needs(plan.streams, self._planned.operators, cycle.event_time)
+        since = needed_of_logs(plan.streams, self._planned.operators, cycle.event_time)
         logs: dict[LogId, tuple[Segment, ...]] = {}
         for log, source in logged(plan, self._planned).items():
             arrived = [of[log] for of in (cycle.added, cycle.arrivals.kept_late) if log in of]
             segments = [*cycle.last.logs.get(log, ()), *arrived]
-            live = [each for each in segments if not needs.expired(each, log)]
+            live = [each for each in segments if not _is_expired(each, log, since)]
             if are_many(live):
                 cycle.begin_compaction()
                 path = f"{cycle.folder}/compacted-{len(logs)}"
-                live = self._logs.compacted(self._logs.read(source, live), CLOCK, needs.since.get(log), path)
+                live = self._logs.compacted(self._logs.read(source, live), CLOCK, since.get(log), path)
             if live:
                 logs[log] = tuple(live)
         return logs
@@ -271,6 +271,14 @@ class CycleRunner:
                 "" if root is None else root.record,
             )  # fmt: skip
         return states
+
+
+def _is_expired(segment: Segment, log: LogId, needed: Mapping[LogId, Clock]) -> bool:
+    """Whether no window that is open, and no row that can still arrive in time, needs any row of a segment."""
+    if segment.max_clock is None:
+        return False
+    since = needed.get(log, segment.max_clock + 1)
+    return since is not None and segment.max_clock < since
 
 
 def _is_shared(name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:

@@ -27,8 +27,13 @@ from weft.predicates.operations import under
 from weft.predicates.row_matching import Check, ParentLabel, PlainColumn, RowMatcher, RowMatches
 from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins import row_checks as network_conditions
-from weft.runtime.stages.joins.bounding_predicates import bounding_condition, bounding_predicates
-from weft.runtime.stages.joins.row_checks import Columns, column_of, conjunction_of
+from weft.runtime.stages.joins.row_checks import (
+    Columns,
+    bounding_condition,
+    bounding_predicates,
+    column_of,
+    conjunction_of,
+)
 
 
 def _stream() -> Stream:

@@ -54,7 +54,7 @@ def test_an_order_is_not_left_for_one_that_is_no_better(spark: SparkSession, tmp
 def test_without_trying_it_the_other_order_looks_better_than_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "explored", lambda *_: _nothing())
+    monkeypatch.setattr(observing, "trial_lookups", lambda *_: _nothing())
     _, share = ran(spark, tmp_path, 20)
     assert share < 0.2, "of the rows of b that meet one of a, one in eleven meets one of c"
 

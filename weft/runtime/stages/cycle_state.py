@@ -22,8 +22,7 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns, log_schema, slots
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.spark.session import compile_plans, union_of
-from weft.runtime.stages.expiry import logged
-from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind, log_of
+from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind, log_of, logged
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment, StreamState
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
@@ -221,11 +220,12 @@ class CycleState:
                 log = LogId(LogKind.ANSWERS, name)
                 self._add_table(log, self.planned.queries[name].query.relation, rows)
                 self._tables[log] = rows
-        if operator.readers & _IN_THE_DRIVER:
+        readers = self.planned.readers_of(operator)
+        if readers & _IN_THE_DRIVER:
             self._tables[operator.log] = rows
-        if operator.is_kept:
+        if operator.log in self.planned.kept_logs:
             self._add_table(operator.log, operator.relation, rows)
-        elif operator.readers - _IN_THE_DRIVER:
+        elif readers - _IN_THE_DRIVER:
             self._new[operator.log] = self.view(self.logs.spark.createDataFrame(self._logged(operator.relation, rows)))
 
     def give_answers(self, names: Iterable[str], rows: pa.Table) -> None:

@@ -1,4 +1,5 @@
-"""The operators of a plan: the relations that queries are made of, each once, and the stage that evaluates it.
+"""The operators of a plan: the relations that queries are made of, each once, the stage that evaluates it, and the rows
+that it reads again in later cycles.
 
 An operator has an id, which names its rows and its state. The operators of a query that shares nothing are numbered by
 their path in the query; all others by their content and by the cycle in which their query began:
@@ -17,7 +18,7 @@ state is stored under it. A commit records the form of each query that is not th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -28,13 +29,16 @@ from weft.algebra.properties import leaves, reads
 from weft.catalog.codec import dumps, loads
 from weft.optimizer.network import is_shareable
 from weft.optimizer.share_set_operators import arranged
-from weft.plan.event_time import QueryStart, RunningQuery, is_windowed
+from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery, first_open_start, is_windowed
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import with_ordered_operands, without_names
+from weft.plan.plan import Plan
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
+from weft.runtime.stages.joins.join_groups import Use, needed_since, reach_of
 from weft.runtime.stages.sets.set_rows import combines_rows, picks_columns
 from weft.runtime.stages.sql import running
 from weft.runtime.stages.windows.woven_queries import NotWoven
+from weft.windows.join_windows import Bounds, meeting_bounds
 
 
 class StageKind(Enum):
@@ -102,10 +106,6 @@ class Operator:
     stage: StageKind
     #: The queries whose answers are its rows.
     names: tuple[str, ...] = ()
-    #: Whether later cycles read its rows again.
-    is_kept: bool = False
-    #: The stages that evaluate the operators which read its rows.
-    readers: frozenset[StageKind] = frozenset()
 
     @cached_property
     def log(self) -> LogId:
@@ -129,11 +129,43 @@ class Operator:
         return tuple((log_of(source, self.id.below(step)), source) for step, source in below)
 
     @cached_property
-    def looked_at_again(self) -> dict[LogId, Source]:
-        """The inputs whose rows later cycles read again, by log."""
-        if self.stage in (StageKind.WINDOWS, StageKind.SETS):
+    def looked_at_again(self) -> Mapping[LogId, Source]:
+        """The inputs whose rows of earlier cycles it reads, or whose rows it finds in a log only."""
+        relation = self.relation
+        if self.stage in (StageKind.WINDOWS, StageKind.SETS) or not isinstance(relation, Select):
             return {}
-        return {log: source for log, source in self.sources if looks_again(self.relation, source)}
+        if relation.inputs[1:] and len(relation.flowing) == 1:
+            # A row that is joined with tables only is joined in the cycle in which it arrives.
+            return {log: source for log, source in self.sources if isinstance(source, (Table, Select, SetOperation))}
+        is_kept = relation.inputs[1:] or is_windowed(relation) or running.is_recomputed(relation)
+        return dict(self.sources) if is_kept else {}
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """How far apart the clocks of rows that a select puts together can be."""
+        assert isinstance(self.relation, Select)
+        return meeting_bounds(self.relation.inputs, self.relation.where)
+
+    @cached_property
+    def _reaches(self) -> tuple[Mapping[Source, int | None], ...]:
+        assert isinstance(self.relation, Select)
+        numbers = range(len(self.relation.inputs))
+        return tuple(reach_of([Use(self.relation, (number,), 0, self.bounds)]) for number in numbers)
+
+    def needs(self, event_time: EventTime) -> Iterator[tuple[LogId, Clock]]:
+        """The least clock of each log that it still needs after a cycle; None if it needs every row."""
+        relation = self.relation
+        if not isinstance(relation, Select):
+            return
+        if relation.inputs[1:]:
+            if len(relation.flowing) > 1:
+                for (log, source), reach in zip(self.sources, self._reaches, strict=True):
+                    if not isinstance(source, Table):
+                        yield log, needed_since(reach, event_time)
+        elif is_windowed(relation) and relation.window is not None:
+            yield self.inputs[0], first_open_start(relation.window, event_time.watermark(relation))
+        elif running.is_recomputed(relation):
+            yield self.inputs[0], None
 
     @property
     def is_whole_query(self) -> bool:
@@ -146,20 +178,6 @@ class Operator:
         if self.is_whole_query:
             return self.running
         return RunningQuery(Query(self.log, self.relation, None), replace(self.running.start, number=self.id.query))
-
-
-def looks_again(relation: Relation, source: Source) -> bool:
-    """Whether a relation reads rows of earlier cycles of a source, or finds its rows in a log only."""
-    if isinstance(relation, SetOperation):
-        return relation.window is not None
-    if len(relation.inputs) > 1 and len(relation.flowing) == 1:
-        # A row that is joined with tables only is joined in the cycle in which it arrives.
-        return isinstance(source, (Table, Select, SetOperation))
-    return (
-        len(relation.inputs) > 1
-        or is_windowed(relation)
-        or (relation.is_grouped and not running.has_partials(relation))
-    )
 
 
 # -- query roots ------------------------------------------------------------------------------------------------------
@@ -271,7 +289,7 @@ def operators_of(
             if id_.text not in found:
                 here = replace(query, start=start)
                 found[id_.text] = Operator(here, relation, id_, stage_of(here, relation, id_))
-    return _with_readers([replace(each, names=tuple(names.get(id_, ()))) for id_, each in found.items()])
+    return tuple(replace(each, names=tuple(names.get(id_, ()))) for id_, each in found.items())
 
 
 def _within(
@@ -283,17 +301,6 @@ def _within(
     yield relation, id_, start
 
 
-def _with_readers(operators: Collection[Operator]) -> tuple[Operator, ...]:
-    kept = kept_logs(operators)
-    readers: dict[str, set[StageKind]] = {}
-    for each in operators:
-        for log in each.inputs:
-            readers.setdefault(log, set()).add(each.stage)
-    return tuple(
-        replace(each, is_kept=each.log in kept, readers=frozenset(readers.get(each.log, ()))) for each in operators
-    )
-
-
 def whole_query(query: RunningQuery) -> Operator:
     """A query that is answered from partials as a whole, as an operator."""
     relation, id_ = query.query.relation, OperatorId(query.start.number)
@@ -303,11 +310,6 @@ def whole_query(query: RunningQuery) -> Operator:
 def selects_of(operators: Iterable[Operator]) -> dict[str, tuple[Select, tuple[LogId, ...]]]:
     """The operators that are selects, each with the logs of its inputs, by id."""
     return {each.id.text: (each.relation, each.inputs) for each in operators if isinstance(each.relation, Select)}
-
-
-def kept_logs(operators: Iterable[Operator]) -> dict[LogId, Source]:
-    """The logs whose rows later cycles read again, with their sources."""
-    return {log: source for each in operators for log, source in each.looked_at_again.items()}
 
 
 @dataclass(frozen=True)
@@ -345,7 +347,7 @@ class PlannedQueries:
     @cached_property
     def kept_logs(self) -> Mapping[LogId, Source]:
         """The logs whose rows later cycles read again, with their sources."""
-        return kept_logs(self.operators)
+        return {log: source for each in self.operators for log, source in each.looked_at_again.items()}
 
     @cached_property
     def stages_reading(self) -> Mapping[LogId, frozenset[StageKind]]:
@@ -355,6 +357,10 @@ class PlannedQueries:
             for log in each.inputs:
                 found.setdefault(log, set()).add(each.stage)
         return {log: frozenset(stages) for log, stages in found.items()}
+
+    def readers_of(self, operator: Operator) -> frozenset[StageKind]:
+        """The stages that read the rows of an operator."""
+        return self.stages_reading.get(operator.log, frozenset())
 
     @cached_property
     def given(self) -> frozenset[LogId]:
@@ -370,3 +376,36 @@ class PlannedQueries:
             for text in (each.log, each.id.text)
             if not each.is_whole_query
         }
+
+
+# -- kept rows --------------------------------------------------------------------------------------------------------
+
+
+def logged(plan: Plan, planned: PlannedQueries) -> dict[LogId, Source]:
+    """The logs that operators read again, or that BACKFILL keeps for later ones, with the sources of their rows."""
+    return {LogId(LogKind.STREAM, each.name): each for each in plan.streams if each.backfill} | dict(planned.kept_logs)
+
+
+def needed_of_logs(
+    streams: Sequence[Stream], operators: Iterable[Operator], event_time: EventTime
+) -> dict[LogId, Clock]:
+    """The least clock of each log that operators need after a cycle, or BACKFILL keeps; None for every row.
+
+    Windows over a stream are answered from partials, and need its rows only if it keeps them for queries to come: then
+    those of open windows are among them, see `windows/backfill.py`.
+    """
+    since: dict[LogId, Clock] = {}
+
+    def use(log: LogId, least: Clock) -> None:
+        known = since.get(log, least)
+        since[log] = None if least is None or known is None else min(known, least)
+
+    histories = {LogId(LogKind.STREAM, each.name): each.backfill for each in streams if each.backfill}
+    for each in operators:
+        if each.stage is not StageKind.WINDOWS or each.inputs[0] in histories:
+            for log, least in each.needs(event_time):
+                use(log, least)
+    for log, backfill in histories.items():
+        largest = event_time.after.get(log.of)
+        use(log, None if largest is None else largest - backfill)
+    return since

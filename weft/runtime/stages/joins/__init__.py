@@ -1,15 +1,13 @@
 """Selections and joins of all queries, evaluated together in every cycle.
 
-stage.py                 the stage, and the network of the queries between cycles
-network_pass.py          the groups in a cycle, level by level
-join_groups.py           nodes whose rows are made in one step, and how far apart the clocks of rows that meet can be
-prepared.py              a group made ready to run
-row_checks.py            predicates as checks of columns, and what of them Spark computes
-bounding_predicates.py   one condition for many nodes
-spark_jobs.py            rows that Spark selects, and kept rows that it probes
-join_index.py            rows that joins look for, in the driver
-probes.py                new rows that look for others, and pairs of both
-join_state.py            what is kept from cycle to cycle
-join_statistics.py       what a cycle tells about sizes, and about joins that do not run
-stored_network.py        the network and what was measured of it, in the catalog
+stage.py             the stage, and the network of the queries between cycles
+network_pass.py      the groups in a cycle, level by level
+join_state.py        what is kept from cycle to cycle
+lookups.py           new rows that look for others, and the rows that the driver holds for them
+spark_jobs.py        rows that Spark selects, and kept rows that it probes
+prepared.py          a group made ready to run
+row_checks.py        predicates as checks of columns, and one condition for many nodes
+join_groups.py       nodes whose rows are made in one step, and how far apart the clocks of rows that meet can be
+join_statistics.py   what a cycle tells about sizes, and about joins that do not run
+stored_network.py    the network and what was measured of it, in the catalog
 """

@@ -26,7 +26,7 @@ from weft.plan.network import Network, Node, Result
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literal_expressions import expression_of
 from weft.predicates.terms import sources_of
-from weft.windows.join_windows import Bounds, meeting_bounds
+from weft.windows.join_windows import Bounds
 
 
 @dataclass(frozen=True)
@@ -207,12 +207,6 @@ def uses_below(group: JoinGroup, node: int, use: Use) -> Iterator[tuple[JoinGrou
             yield from uses_below(side, parent, Use(use.select, inputs, use.first, use.bounds))
 
 
-def use_of(select: Select, legs: tuple[int, ...], first: int) -> Use:
-    """A select whose input i is a node's leg `legs[i]`."""
-    inputs = tuple(legs.index(leg) for leg in range(len(legs)))
-    return Use(select, inputs, first, meeting_bounds(select.inputs, select.where))
-
-
 def reach_of(uses: Iterable[Use]) -> dict[Source, int | None]:
     """How much newer than a row what it meets can be, by what that is read from; None if there is no limit.
 
@@ -251,6 +245,10 @@ class Band:
     @property
     def width(self) -> int:
         return self.high - self.low + 1
+
+    def ahead(self, side: int) -> tuple[int, int]:
+        """How much the clock of a row of a side can be ahead of that of a row of the other: at least, and at most."""
+        return (self.low, self.high) if side == 1 else (-self.high, -self.low)
 
 
 def band_of(group: JoinGroup, uses: Iterable[Use]) -> Band | None:

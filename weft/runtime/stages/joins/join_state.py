@@ -2,7 +2,7 @@
 
     the rows of streams     in their logs, as for everybody, and those of tables
     the rows of joins       that joins above look for: one log for each group, whose rows are labelled with their nodes
-    held rows               copies of both in the driver (`join_index.py`)
+    held rows               copies of both in the driver (`lookups.py`)
 
 A node that is new begins with nothing, which is right for a query that is new. If an older query has come to read it,
 because the network was drawn up in another way, or because what was joined with a table went when the table changed,
@@ -25,9 +25,8 @@ from weft.predicates.row_matching import RowMatches
 from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.joins.join_groups import needed_since
-from weft.runtime.stages.joins.join_index import JoinIndex
+from weft.runtime.stages.joins.lookups import JoinIndex, NewRows, clocks_of, pairs_of
 from weft.runtime.stages.joins.prepared import NODES, PreparedGroup
-from weft.runtime.stages.joins.probes import NewRows, clocks_of, pairs_of
 from weft.runtime.stages.joins.spark_jobs import SparkJobs, all_rows, met_before, rows_of_log, side_columns
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment

@@ -52,10 +52,9 @@ from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
 from weft.runtime.stages.joins.join_groups import JoinGroups, band_between
-from weft.runtime.stages.joins.join_index import Lookup, LookupKey
+from weft.runtime.stages.joins.lookups import Lookup, LookupKey, NewRows, lookup_key_of
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup
-from weft.runtime.stages.joins.probes import NewRows, lookup_key_of
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of
 
 #: How many of the least numbers are kept: the count is off by about six percent.

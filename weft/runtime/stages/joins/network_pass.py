@@ -2,7 +2,7 @@
 
     level 0   one job      the new rows of all logs that some node may want; rows that are in no log have been taken
     a join    no job       new rows of either side with new rows of the other, by the numbers of their keys
-              no job       … with kept rows of the other, as long as the driver has room for them (`join_index.py`)
+              no job       … with kept rows of the other, as long as the driver has room for them (`lookups.py`)
               one job      … with kept rows that stay where they are: one table of probes, broadcast, and a scan of
                            the kept rows for each group and side
               one job      what of the pairs only Spark can compute, if there is anything
@@ -27,8 +27,7 @@ from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.stages.joins.join_state import JoinState
-from weft.runtime.stages.joins.prepared import PreparedGroup, SelectOutput
-from weft.runtime.stages.joins.probes import (
+from weft.runtime.stages.joins.lookups import (
     JoinProbe,
     NewRows,
     both_new,
@@ -38,6 +37,7 @@ from weft.runtime.stages.joins.probes import (
     salt,
     with_held,
 )
+from weft.runtime.stages.joins.prepared import PreparedGroup, SelectOutput
 from weft.runtime.stages.joins.spark_jobs import (
     ROW,
     SAMPLED,
@@ -169,19 +169,18 @@ class NetworkPass:
 
     def _met_on_executors(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""
-        kept = {number: self.state.before(probe.other, views) for number, probe in enumerate(probes)}
-        asked = {number: probes[number] for number, rows in kept.items() if rows is not None}
+        asked = [(probe, rows) for probe in probes if (rows := self.state.before(probe.other, views)) is not None]
         if not asked:
             return
-        view = self.jobs.view(probe_table(asked))
+        view = self.jobs.view(probe_table([probe for probe, _ in asked]))
         texts = [
             probed(probe.prepared, 1 - probe.side, rows, view, salt(number), str(number))
-            for number, probe in asked.items()
-            if (rows := kept[number]) is not None
+            for number, (probe, rows) in enumerate(asked)
         ]
-        compiled = self.state.is_worth_compiling(probe.other for probe in asked.values())
+        compiled = self.state.is_worth_compiling(probe.other for probe, _ in asked)
         for name, table in self.jobs.collected(texts, compiled=compiled).items():
-            yield probes[int(name)], probes[int(name)].met(np.asarray(table[ROW]), table)
+            probe, _ = asked[int(name)]
+            yield probe, probe.met(np.asarray(table[ROW]), table)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

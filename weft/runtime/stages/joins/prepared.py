@@ -5,18 +5,18 @@ What is prepared here depends on the network and the queries alone, not on any r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from weft.algebra import Column, DataType, Expression, Field, Select, Source, Stream
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
+from weft.plan.network import Result
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_sources
 from weft.runtime.columnar.rows import ARRIVAL, column
 from weft.runtime.columnar.spark_expressions import spark_sql
-from weft.runtime.stages.joins.bounding_predicates import bounding_condition, bounding_predicates
 from weft.runtime.stages.joins.join_groups import (
     Band,
     GroupNode,
@@ -27,10 +27,18 @@ from weft.runtime.stages.joins.join_groups import (
     demands,
     hash_of,
     reach_of,
-    use_of,
     uses_below,
 )
-from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of, holds
+from weft.runtime.stages.joins.row_checks import (
+    Columns,
+    bounding_condition,
+    bounding_predicates,
+    clock_of,
+    column_of,
+    conjunction_of,
+    holds,
+)
+from weft.runtime.stages.operators import Operator
 
 #: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
 LATE, NODES = "_late", "_nodes"
@@ -38,14 +46,6 @@ PARENT_NODES = ("_left_nodes", "_right_nodes")
 
 #: The rows of tables were there before the first cycle.
 _BEFORE_ALL = -1
-
-
-@dataclass(frozen=True)
-class RegisteredSelect:
-    """A select whose rows the network gives, and the first cycle whose rows it sees."""
-
-    select: Select
-    first: int
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ class PreparedGroup:
     group: JoinGroup
     columns: Columns
     selects: list[SelectOutput] = field(default_factory=list)
-    #: The selects that need its rows, and for each node the first cycle from which on one does.
+    #: The selects that need its rows.
     uses: list[Use] = field(default_factory=list)
-    needed_from: dict[int, int] = field(default_factory=dict)
     #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
     awaited_from: dict[int, int] = field(default_factory=dict)
     #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
@@ -75,7 +74,8 @@ class PreparedGroup:
     #: The columns of a log that joins refer to, in whatever order they are made.
     joined_by: set[str] = field(default_factory=set)
     sides: tuple[PreparedGroup, ...] = ()
-    #: For each side the columns of its keys (on executors: the one that holds their number), and the conditions that
+    #: For each side the columns of its keys, if it has any (on executors: the one that holds their number), and the
+    #: conditions that
     #: its rows satisfy, as SQL.
     key_columns: tuple[tuple[str, ...], ...] = ()
     side_conditions: tuple[str, ...] = ()
@@ -86,6 +86,16 @@ class PreparedGroup:
     @cached_property
     def band(self) -> Band | None:
         return band_of(self.group, self.uses)
+
+    def ahead(self, side: int) -> tuple[int, int] | tuple[None, None]:
+        """How much the clock of a row of a side can be ahead of that of a row of the other; None if by any time."""
+        return (None, None) if self.band is None else self.band.ahead(side)
+
+    def band_clock(self, side: int) -> str:
+        """The clock of a side's rows that the band of a join is about."""
+        if self.band is None:
+            return clock_of(0)
+        return clock_of((self.band.left, self.band.right)[side] - self.group.first_legs[side])
 
     @cached_property
     def reach(self) -> dict[Source, int | None]:
@@ -110,10 +120,10 @@ class PreparedGroup:
         assert isinstance(leaf, Column)
         return self.columns.place_of(leaf, 0)
 
-    @property
+    @cached_property
     def first(self) -> int:
         """The first cycle whose rows are seen."""
-        return min(self.needed_from.values(), default=0)
+        return min((each.first for each in self.uses), default=0)
 
     @property
     def is_timely(self) -> bool:
@@ -129,29 +139,20 @@ class PreparedGroup:
         return [*values, *clocks, (ARRIVAL, BIGINT), (LATE, BOOLEAN), *labels]
 
 
-def prepared(
-    groups: JoinGroups,
-    asked: Mapping[str, RegisteredSelect],
-    fields: Mapping[str, tuple[Field, ...]],
-    *,
-    on_executors: bool,
-) -> tuple[PreparedGroup, ...]:
-    """All groups, lower levels first; `fields` has the columns of each log."""
+def prepared(groups: JoinGroups, operators: Mapping[str, Operator], *, on_executors: bool) -> tuple[PreparedGroup, ...]:
+    """All groups, lower levels first, for the selects of some operators."""
+    fields = {log: source.fields for operator in operators.values() for log, source in operator.sources}
     made: dict[str, PreparedGroup] = {}
     for group in groups.groups:
         sides = tuple(made[side.name] for side in group.sides or ())
         columns = Columns(tuple(fields[leg] for leg in group.legs))
         made[group.name] = PreparedGroup(group, columns, sides=sides, on_executors=on_executors)
     for place, (group, result) in groups.results.items():
-        wish = asked[place]
-        made[group.name].selects.append(_select_output(place, wish, result.node, result.legs, made[group.name].columns))
-        if group.sides is not None:
-            for leg, local in _places_of(wish.select, result.legs, made[group.name].columns):
-                made[group.legs[leg]].joined_by.add(local)
-        for below, node, use in uses_below(group, result.node, use_of(wish.select, result.legs, wish.first)):
+        operator = operators[place]
+        _show(operator, result, made[group.name], made)
+        for below, node, use in uses_below(group, result.node, _use_of(operator, result.legs)):
             here = made[below.name]
             here.uses.append(use)
-            here.needed_from[node] = min(here.needed_from.get(node, use.first), use.first)
             if use.awaited:
                 # A query that is new sees all of a table.
                 first = _BEFORE_ALL if below.name.is_table else use.first
@@ -173,28 +174,35 @@ def prepared(
     return tuple(made.values())
 
 
-def _select_output(
-    place: str, asked: RegisteredSelect, node: int, legs: tuple[int, ...], columns: Columns
-) -> SelectOutput:
-    names = {item.alias: f"T{leg + 1}" for item, leg in zip(asked.select.inputs, legs, strict=True)}
-    outputs = [
-        (each, columns.value_of(with_sources(output.expression, names)))
-        for each, output in zip(asked.select.fields, asked.select.outputs, strict=True)
-    ]
-    return SelectOutput(place, node, asked.first, tuple(outputs))
+def _show(operator: Operator, result: Result, here: PreparedGroup, groups: Mapping[str, PreparedGroup]) -> None:
+    """Have a select take its columns from a group, and note the columns of logs that a join of it refers to."""
+    select, columns = operator.relation, here.columns
+    assert isinstance(select, Select)
+    inputs = list(zip(select.inputs, result.legs, strict=True))
+    names = {item.alias: f"T{leg + 1}" for item, leg in inputs}
 
-
-def _places_of(select: Select, legs: tuple[int, ...], columns: Columns) -> Iterator[tuple[int, str]]:
-    """The columns that a select refers to, each with the leg that it is of; windows refer to clocks."""
-    names = {item.alias: f"T{leg + 1}" for item, leg in zip(select.inputs, legs, strict=True)}
-    for item, leg in zip(select.inputs, legs, strict=True):
+    expressions = [with_sources(output.expression, names) for output in select.outputs]
+    outputs = tuple(zip(select.fields, map(columns.value_of, expressions), strict=True))
+    here.selects.append(SelectOutput(operator.id.text, result.node, operator.running.start.first, outputs))
+    if not here.sides:
+        return
+    if select.where is not None:
+        expressions.append(with_sources(select.where, names))
+    places = [columns.place_of(each, 0) for expression in expressions for each in columns_of(expression)]
+    for item, leg in inputs:
         if isinstance(item.source, Stream):
+            # Windows refer to clocks.
             position = next(n for n, each in enumerate(item.source.fields) if each.name == item.source.clock)
-            yield leg, column(position)
-    expressions = [output.expression for output in select.outputs]
-    for expression in expressions if select.where is None else [*expressions, select.where]:
-        for each in columns_of(with_sources(expression, names)):
-            yield columns.place_of(each, 0)
+            places.append((leg, column(position)))
+    for leg, local in places:
+        groups[here.group.legs[leg]].joined_by.add(local)
+
+
+def _use_of(operator: Operator, legs: tuple[int, ...]) -> Use:
+    """A select whose input i is a node's leg `legs[i]`."""
+    assert isinstance(operator.relation, Select)
+    inputs = tuple(legs.index(leg) for leg in range(len(legs)))
+    return Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
 
 
 def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:
@@ -226,7 +234,7 @@ def _look_at_sides(prepared: PreparedGroup) -> None:
         expressions: tuple[Expression, ...] = tuple((key.left, key.right)[number] for key in group.keys)
         if expressions and prepared.on_executors:
             keys.append((_hashed(expressions, side, -first),))
-        elif expressions:
+        else:
             keys.append(tuple(side.columns.value_of(each, -first) for each in expressions))
         names = frozenset(f"T{leg + 1}" for leg in range(first, first + len(side.group.legs)))
         joins = [each.predicates.disjunctions for each in group.nodes.values() if len(each.parents) == 2]

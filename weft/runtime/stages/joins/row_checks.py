@@ -1,4 +1,4 @@
-"""Predicate sets as checks of columns, and what of them Spark has to compute.
+"""Predicate sets as checks of columns, and what of them Spark has to compute; bounding predicates of many sets.
 
 Rows come as a table with the columns `t<leg>_c<position>` and `t<leg>_clock`. A literal becomes a check of
 
@@ -7,22 +7,31 @@ Rows come as a table with the columns `t<leg>_c<position>` and `t<leg>_clock`. A
     two columns' order               T1.account = T2.account             computed here
     anything else that has a value   upper(T1.name) = 'A', T1.x % 7 = 1  computed by Spark, as one column per expression
     or none that fits                2*T1.wide - T2.wide > 0             computed by Spark, as a truth value
+
+A bounding predicate is one condition that every row of some nodes satisfies, cheap enough for Spark to check natively.
+Nodes that restrict the same subjects have one bounding predicate set together: for each subject the values that some of
+them allow, as few spans or as a list, and what all of them demand in the same words. A row must satisfy one of the
+sets. That is weaker than the nodes together, never stronger: rows that pass are checked again, as data.
+
+    amount > 1000 AND code = 1,   amount > 500 AND code = 7    →    amount > 500 AND (code = 1 OR code = 7)
+    amount BETWEEN 600 AND 700                                 →    … OR amount BETWEEN 600 AND 700
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
 
-from weft.algebra import Column, DataType, Expression, Field
-from weft.algebra.types import BIGINT, INTERVAL
+from weft.algebra import Call, Column, DataType, Expression, Field
+from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
-from weft.predicates.clauses import PredicateSet
-from weft.predicates.domains import satisfying
-from weft.predicates.literal_expressions import expression_of
-from weft.predicates.literals import Triple
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, set_with
+from weft.predicates.domains import ValueSet, intersection, satisfying, union
+from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
+from weft.predicates.literals import Triple, only_value, requirements
 from weft.predicates.polynomials import ZERO, Atom
 from weft.predicates.row_matching import (
     Check,
@@ -246,3 +255,95 @@ def _largest(monomial: tuple[Atom, ...]) -> Fraction:
     for atom in monomial:
         largest *= max(map(abs, atom.range)) * 10 ** _scale(atom)
     return largest
+
+
+# -- bounding predicates ----------------------------------------------------------------------------------------------
+
+#: Values that lie in more spans than this are taken to lie between the first and the last of them; but this many
+#: single values are listed.
+_MOST_SPANS = 4
+_MOST_VALUES = 64
+
+#: If nodes restrict more different sets of subjects than this, all of them share one set.
+_MOST_SETS = 8
+
+#: What conditions are made of, apart from what they compare.
+_COMPARING = frozenset({"and", "or", "not", "in", "is_null", "=", "!=", "<", "<=", ">", ">=", "<=>"})
+
+
+def bounding_predicates(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
+    """What the disjunctions of every node demand, or something weaker: one of these."""
+    distinct = list(dict.fromkeys(map(frozenset, nodes)))
+    if not distinct or frozenset() in distinct:
+        return (set_with(()),)
+    alike: dict[frozenset[Subject], list[frozenset[Disjunction]]] = {}
+    for each in distinct:
+        alike.setdefault(frozenset(_box(each)), []).append(each)
+    if len(alike) > _MOST_SETS:
+        return (_bounding(distinct),)
+    return tuple(dict.fromkeys(_bounding(group) for group in alike.values()))
+
+
+def bounding_condition(found: Sequence[PredicateSet]) -> Expression | None:
+    """Bounding predicate sets as an expression; None if every row satisfies one of them."""
+    conditions = [
+        conjunction(sorted((_listed(each) for each in each_set.disjunctions), key=_effort)) for each_set in found
+    ]
+    restricting = [each for each in conditions if each is not None]
+    return disjunction(restricting) if len(restricting) == len(conditions) else None
+
+
+def _effort(expression: Expression) -> int:
+    """0 where columns are compared as they are, 1 where something is computed of them first, 2 where that is of texts.
+
+    Most rows are refused by what comes first, and then the rest is not computed: a LIKE takes much longer than all
+    comparisons of numbers.
+    """
+    if not isinstance(expression, Call):
+        return 0
+    looks_at_texts = any(each.type == STRING for each in expression.args)
+    here = 0 if expression.op in _COMPARING else 1 + looks_at_texts
+    return max([here, *map(_effort, expression.args)])
+
+
+def _bounding(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:
+    boxes = [_box(each) for each in nodes]
+    found = set[Disjunction].intersection(*map(set, nodes))
+    for subject in sorted(set.intersection(*(set(box) for box in boxes)), key=lambda each: each.text):
+        values = _few_spans(union(box[subject] for box in boxes), subject)
+        if values.spans and values != subject.domain.everything:
+            found.update(disjunction_with(each) for each in requirements(subject, values))
+    return set_with(each for each in found if each.literals)
+
+
+def _box(disjunctions: frozenset[Disjunction]) -> dict[Subject, ValueSet]:
+    """The values that a node allows each subject, as far as disjunctions of one subject say it."""
+    box: dict[Subject, ValueSet] = {}
+    for each in disjunctions:
+        subjects = each.by_subject
+        if len(subjects) == 1:
+            ((subject, values),) = subjects.items()
+            box[subject] = intersection(box[subject], values) if subject in box else values
+    return box
+
+
+def _few_spans(values: ValueSet, subject: Subject) -> ValueSet:
+    if len(values.spans) <= _MOST_SPANS:
+        return values
+    if len(values.spans) <= _MOST_VALUES and None not in (only_value(span, subject.domain) for span in values.spans):
+        return values
+    return ValueSet(((values.spans[0][0], values.spans[-1][1]),), values.null)
+
+
+def _listed(clause: Disjunction) -> Expression:
+    """A disjunction as an expression; a long one of equations is a list, which Spark looks up."""
+    literals = [expression_of(each) for each in clause.literals]
+    sides = [each.args for each in literals if isinstance(each, Call) and each.op == "=" and _is_looked_up(each)]
+    if len(sides) == len(literals) > _MOST_SPANS and len({left for left, _ in sides}) == 1:
+        return Call("in", (sides[0][0], *(right for _, right in sides)), BOOLEAN)
+    return disjunction(literals)
+
+
+def _is_looked_up(equation: Call) -> bool:
+    """Whether Spark finds a value in a list if and only if it is equal: for 0.0 and -0.0, say, it might not."""
+    return all(side.type.is_integer or side.type == STRING for side in equation.args)

@@ -144,21 +144,13 @@ def kept_rows(prepared: PreparedGroup, side: int, rows: str) -> str:
 
 
 def _number(prepared: PreparedGroup, side: int) -> str:
-    if prepared.key_columns:
+    if prepared.group.keys:
         computed = {name: text for text, (name, _) in prepared.sides[side].columns.computed.items()}
         keys = [computed.get(name, name) for name in prepared.key_columns[side]]
         return keys[0] if prepared.on_executors else hash_of(keys)
     if prepared.band is None:
         return "0L"
-    return _bucket(band_clock(prepared, side), prepared.band.width)
-
-
-def band_clock(prepared: PreparedGroup, side: int) -> str:
-    """The clock of a side's rows that the band of a join is about."""
-    if prepared.band is None:
-        return clock_of(0)
-    leg = (prepared.band.left, prepared.band.right)[side]
-    return clock_of(leg - prepared.group.first_legs[side])
+    return _bucket(prepared.band_clock(side), prepared.band.width)
 
 
 def _bucket(clock: str, width: int) -> str:
@@ -171,26 +163,20 @@ def probed(prepared: PreparedGroup, side: int, rows: str, probes: str, salt: int
     Probes for different joins have different salts, so that Spark broadcasts one table of them.
     """
     listed = [(ROW, BIGINT), (PROBED_CLOCK, BIGINT), *side_columns(prepared, side)]
-    meeting = [f"d.{HASH} = (k.{HASH} ^ {salt}L)", *_within_band(prepared, side)]
+    meeting = [f"d.{HASH} = (k.{HASH} ^ {salt}L)"]
+    if prepared.band is not None:
+        clock, (low, high) = f"k.{prepared.band_clock(side)}", prepared.ahead(side)
+        meeting += [f"{clock} >= d.{PROBED_CLOCK} + {low}L", f"{clock} <= d.{PROBED_CLOCK} + {high}L"]
     kept = f"({kept_rows(prepared, side, rows)}) AS k"
     return _packed(name, listed, {}, f"{kept} JOIN {probes} AS d ON {' AND '.join(meeting)}", hint="BROADCAST(d)")
-
-
-def _within_band(prepared: PreparedGroup, side: int) -> list[str]:
-    band = prepared.band
-    if band is None:
-        return []
-    clock = f"k.{band_clock(prepared, side)}"
-    low, high = (band.low, band.high) if side == 1 else (-band.high, -band.low)
-    return [f"{clock} >= d.{PROBED_CLOCK} + {low}L", f"{clock} <= d.{PROBED_CLOCK} + {high}L"]
 
 
 def met_before(prepared: PreparedGroup, left: str, right: str) -> Packed:
     """All pairs of kept rows that may meet, with the columns of the left ones before those of the right ones."""
     tables = [f"({kept_rows(prepared, side, rows)})" for side, rows in enumerate((left, right))]
     number, band = HASH, prepared.band
-    if not prepared.key_columns and band is not None:
-        clock, number = band_clock(prepared, 1), "_bucket"
+    if not prepared.group.keys and band is not None:
+        clock, number = prepared.band_clock(1), "_bucket"
         ends = [_bucket(f"({clock} - {distance}L)", band.width) for distance in (band.high, band.low)]
         tables[1] = f"(SELECT *, explode(array_distinct(array({', '.join(ends)}))) AS {number} FROM {tables[1]})"
     listed, texts = [], {}

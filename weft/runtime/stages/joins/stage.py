@@ -14,18 +14,18 @@ from functools import cached_property, partial
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.algebra import Field, Select
+from weft.algebra import Select
 from weft.catalog import Catalog
 from weft.optimizer.network import ForcedChoices, MeasuredSizes, Patience, Redecided, Redeciding
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
 from weft.runtime.stages.joins.join_groups import join_groups_of
-from weft.runtime.stages.joins.join_index import JoinIndex
 from weft.runtime.stages.joins.join_state import JoinState
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
+from weft.runtime.stages.joins.lookups import JoinIndex
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.prepared import PreparedGroup, RegisteredSelect, prepared
+from weft.runtime.stages.joins.prepared import PreparedGroup, prepared
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
@@ -175,7 +175,7 @@ class CurrentNetwork:
         network = self._kept.planner.network
         groups = join_groups_of(network)
         self.observing.name_nodes(network, groups)
-        self._prepared = prepared(groups, _lookup(present), _fields(present.values()), on_executors=away)
+        self._prepared = prepared(groups, present, on_executors=away)
         if self.redecided:
             self._let_go_of_rows_without_columns()
         return self._prepared
@@ -203,18 +203,6 @@ class CurrentNetwork:
             held = self._held.get(each.group.name)
             if held is not None and not held.has(names):
                 del self._held[each.group.name]
-
-
-def _lookup(operators: Mapping[str, Operator]) -> dict[str, RegisteredSelect]:
-    return {
-        place: RegisteredSelect(operator.relation, operator.running.start.first)
-        for place, operator in operators.items()
-        if isinstance(operator.relation, Select)
-    }
-
-
-def _fields(operators: Iterable[Operator]) -> dict[str, tuple[Field, ...]]:
-    return {log: source.fields for operator in operators for log, source in operator.sources}
 
 
 class JoinStage(Stage):

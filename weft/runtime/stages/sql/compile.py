@@ -243,7 +243,7 @@ class Compiler:
 
     def _running(self, select: Select, id_: OperatorId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
-        if running.has_partials(select):
+        if running.keeps_partials(select):
             # The cycle has merged the new rows into the snapshot; what changed is marked there.
             merged = self.views.new.get(running.log(id_.text))
             groups = f"SELECT * FROM {merged} WHERE _changed" if merged else None

@@ -35,15 +35,22 @@ def log(id_: str) -> LogId:
     return LogId(LogKind.GROUPS, id_)
 
 
-def has_partials(select: Select) -> bool:
-    """Whether every aggregate of the select can be kept as partials."""
-    return not any(is_holistic(each) or each.function == "approx_count_distinct" for each in select.aggregates)
-
-
-def is_kept_as_partials(select: Select) -> bool:
+def keeps_partials(select: Select) -> bool:
     """Whether the select is an aggregate that never closes, whose groups are kept as partials."""
-    unbounded = select.window is not None and select.window.is_unbounded
-    return select.is_grouped and unbounded and has_partials(select)
+    return _never_closes(select) and not _has_holistic(select)
+
+
+def is_recomputed(select: Select) -> bool:
+    """Whether the select is an aggregate that never closes, whose groups are computed from all their rows."""
+    return _never_closes(select) and _has_holistic(select)
+
+
+def _never_closes(select: Select) -> bool:
+    return select.is_grouped and select.window is not None and select.window.is_unbounded
+
+
+def _has_holistic(select: Select) -> bool:
+    return any(is_holistic(each) or each.function == "approx_count_distinct" for each in select.aggregates)
 
 
 @dataclass(frozen=True)

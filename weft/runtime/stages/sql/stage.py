@@ -45,7 +45,7 @@ class SqlStage(Stage):
             self._write_memory(cycle, each)
             cycle.note_first_rows(each)
             read = {LogId(LogKind.ANSWERS, name) for name in each.names if name in cycle.planned.read_by_others}
-            if each.is_kept or each.readers - {StageKind.SQL}:
+            if _is_logged(cycle, each):
                 read.add(each.log)
             text = _compiler(cycle, each).computed(each.relation, each.id) if read else None
             if text is not None:
@@ -63,7 +63,7 @@ class SqlStage(Stage):
     def _write_memory(self, cycle: CycleState, operator: Operator) -> None:
         """Merge new rows into the groups of a running aggregate."""
         compiler, relation, id_ = _compiler(cycle, operator), operator.relation, operator.id
-        if isinstance(relation, Select) and running.is_kept_as_partials(relation):
+        if isinstance(relation, Select) and running.keeps_partials(relation):
             delta = compiler.delta(relation, id_)
             if delta is not None:
                 text = running.merged(relation, cycle.snapshots.get(id_.text), delta)
@@ -92,6 +92,12 @@ def _compiler(cycle: CycleState, operator: Operator) -> Compiler:
     return Compiler(cycle.event_time, cycle.views, operator.running.start, cycle.emit_from)
 
 
+def _is_logged(cycle: CycleState, operator: Operator) -> bool:
+    """Whether later cycles or other stages read the rows of an operator."""
+    planned = cycle.planned
+    return operator.log in planned.kept_logs or bool(planned.readers_of(operator) - {StageKind.SQL})
+
+
 def _answers(cycle: CycleState, operator: Operator) -> str | None:
     """The answers of an operator as a select: from its log if it has been written, or computed."""
     logs = [LogId(LogKind.ANSWERS, name) for name in operator.names if name in cycle.planned.read_by_others] + [
@@ -101,6 +107,6 @@ def _answers(cycle: CycleState, operator: Operator) -> str | None:
     written = next((new[log] for log in logs if log in new), None)
     if written is not None:
         return f"SELECT {columns(operator.relation.fields)}{CLOCK} FROM {written}"
-    if len(logs) > 1 or operator.is_kept or operator.readers - {StageKind.SQL}:
+    if len(logs) > 1 or _is_logged(cycle, operator):
         return None
     return _compiler(cycle, operator).computed(operator.relation, operator.id)
