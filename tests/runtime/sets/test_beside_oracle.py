@@ -19,8 +19,7 @@ from tests.oracle_values import row_key
 from tests.runtime.sets.drawn import rows_of, table
 from weft.algebra import Query, Select, Source
 from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery
-from weft.runtime.stages.sets.history_operator import HistoryOperator
-from weft.runtime.stages.sets.instance_operator import InstanceOperator
+from weft.runtime.stages.sets.set_operators import HistoryOperator, InstanceOperator
 
 _VALUES = [(x, y) for x in ("a", "b", None) for y in (0.0, -0.0, float("nan"), None)]
 _OPERATORS = ("UNION", "INTERSECT", "EXCEPT")
@@ -123,6 +122,6 @@ def test_operators_emit_what_the_oracle_emits(seed: int) -> None:
 
 
 def test_no_spark_is_needed() -> None:
-    modules = "weft.runtime.stages.sets.history_operator, weft.runtime.stages.sets.instance_operator"
+    modules = "weft.runtime.stages.sets.set_operators"
     check = f"import sys, {modules}; sys.exit('pyspark' in sys.modules)"
     assert run([sys.executable, "-c", check], check=False).returncode == 0

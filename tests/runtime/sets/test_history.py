@@ -17,7 +17,7 @@ from tests.runtime.sets.drawn import chunked, operation, random_fields, random_r
 from weft.algebra import Field, Relation, Retain, Select, SetOperation, SetOperator
 from weft.algebra.types import BIGINT, STRING
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.history_operator import HistoryOperator
+from weft.runtime.stages.sets.set_operators import HistoryOperator
 from weft.runtime.stages.sets.set_rows import needed_since, union_all
 
 Model = Callable[[Sequence[list[Row]]], list[Row]]

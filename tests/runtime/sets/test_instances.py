@@ -18,7 +18,7 @@ from tests.runtime.sets.test_history import stored
 from weft.algebra import Field, SetOperation, SetOperator, Value, Window
 from weft.algebra.types import DOUBLE, STRING
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.instance_operator import InstanceOperator
+from weft.runtime.stages.sets.set_operators import InstanceOperator
 from weft.runtime.stages.sets.set_rows import needed_since
 
 WINDOW = Window(10, 10)

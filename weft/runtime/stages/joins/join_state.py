@@ -47,6 +47,8 @@ class JoinState:
     folder: str
     #: What the driver holds of rows from before this cycle, by group, as of the last commit.
     held: dict[LogId, JoinIndex]
+    #: Where Spark finds the rows of logs.
+    views: Views = field(default_factory=lambda: Views({}, {}))
     #: How the rows of groups are labelled, by group.
     states: dict[LogId, FamilyState] = field(default_factory=dict)
     #: Pairs of this cycle, and pairs of earlier rows that had to be put together now, by group.
@@ -59,11 +61,11 @@ class JoinState:
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
-    def before(self, prepared: PreparedGroup, views: Views) -> str | None:
+    def before(self, prepared: PreparedGroup) -> str | None:
         """The rows of a group from before this cycle, as a select; None if there are none."""
         name = prepared.group.name
         if not prepared.sides:
-            return rows_of_log(prepared, views.old[name]) if name in views.old else None
+            return rows_of_log(prepared, self.views.old[name]) if name in self.views.old else None
         segments = self._segments(name)
         if not segments:
             return None
@@ -83,13 +85,13 @@ class JoinState:
         schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in prepared.stored)
         return self.jobs.spark.read.schema(schema).parquet(*(self.storage.path(each.path) for each in segments))
 
-    def held_rows(self, prepared: PreparedGroup, views: Views) -> JoinIndex | None:
+    def held_rows(self, prepared: PreparedGroup) -> JoinIndex | None:
         """What the driver holds of a group, read again if it does not hold all that is needed; None for nothing."""
         name, needed = prepared.group.name, _needed(prepared)
         for known in (self._read_again, self.held):
             if name in known and known[name].covers(needed, self.cycle):
                 return known[name]
-        rows = self.before(prepared, views)
+        rows = self.before(prepared)
         if rows is None or JoinIndex({}).covers(needed, self.cycle):
             return None
         self._read_again[name] = held = JoinIndex(needed)
@@ -115,7 +117,7 @@ class JoinState:
             parents |= self.labels(side)
         return prepared.evaluator.of(table, parents)
 
-    def label(self, prepared: PreparedGroup, views: Views) -> None:
+    def label(self, prepared: PreparedGroup) -> None:
         """Settle how the nodes of a group are labelled in its log, and make up for rows that are not in it."""
         if not prepared.group.feeding:
             return
@@ -142,16 +144,16 @@ class JoinState:
         if missing:
             # What the driver holds has the labels of before.
             self.held.pop(name, None)
-            self._make_up(prepared, missing, views)
+            self._make_up(prepared, missing)
 
     def _is_kept_for_all(self, prepared: PreparedGroup, node: int, state: FamilyState) -> bool:
         """Whether the rows of a node have been kept for all selects that need some from before this cycle."""
         kept_for = frozenset(state.readers.get(str(node), ()))
         return all(place in kept_for for place, first in prepared.readers[node].items() if first < self.cycle)
 
-    def _make_up(self, prepared: PreparedGroup, missing: Mapping[int, str], views: Views) -> None:
+    def _make_up(self, prepared: PreparedGroup, missing: Mapping[int, str]) -> None:
         """Put together the pairs of kept rows that are in some nodes."""
-        left, right = (self.before(side, views) for side in prepared.sides)
+        left, right = (self.before(side) for side in prepared.sides)
         if left is None or right is None:
             return
         compiled = self.is_worth_compiling(prepared.sides)

@@ -7,17 +7,11 @@
     conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
     keys                 how many values their columns have
 
-Which rows satisfy which conditions is known for all rows of one kind at once (`weft/predicates/row_matching.py`), so
-counting costs as much as there are conditions and kinds. If there are very many conditions they take turns. Of a log
-whose rows Spark selects from, a sample of all rows says what the other rows are like.
+Counting costs as much as there are conditions and kinds of rows (`weft/predicates/row_matching.py`). If there are very
+many conditions they take turns. Of a log whose rows Spark selects from, a sample says what the other rows are like.
 
 With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
-there are now, less those that there were. Counted like this, a join that looks its pairs up by keys or by time gives up
-how many pairs these let through: those that it looked at, of all that the rows of its two sides make.
-
-About how many values a column has is known from their hashes, which are spread evenly over 64 bits: of n such numbers
-the k-th smallest lies near k/n of the way up. So the least few hundred hashes are all that is kept. Now and then
-counting begins again, so that values which come no more are not counted for ever; meanwhile the count of before stands.
+there are now, less those that there were.
 
 Joins that do not run are tried as well, with a sample of new rows on rows that the driver holds.
 
@@ -27,10 +21,8 @@ Joins that do not run are tried as well, with a sample of new rows on rows that 
 How many pairs of b and c there are decides whether the second order is better, and the first one does not tell: rows of
 b that meet an a may meet more rows of c than others do, or fewer. To decide by them leads from one order to the other
 and back, for each lets through what the other one takes to be rare. So some new rows of b are looked up among the rows
-of c that the driver holds, as they come. Nothing is put together: pairs are counted by where they begin and end.
-
-It needs rows in the driver, and a key that compares one leg of a join with one log. Of other joins that do not run,
-what the ones that do let through is all that is known.
+of c that the driver holds. Nothing is put together: pairs are counted by where they begin and end. It needs a key that
+compares one leg of a join with one log.
 """
 
 from __future__ import annotations
@@ -38,12 +30,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Column
-from weft.arrays.ordinals import Positions
 from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network.sizes import in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
@@ -52,7 +44,7 @@ from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
 from weft.runtime.stages.joins.join_groups import JoinGroups, band_between
-from weft.runtime.stages.joins.lookups import Lookup, LookupKey, NewRows, lookup_key_of
+from weft.runtime.stages.joins.lookups import Lookup, NewRows, lookup_key_of
 from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of
@@ -67,7 +59,12 @@ _ALL = float(1 << 64)
 
 @dataclass
 class DistinctCount:
-    """The values of one column."""
+    """The values of one column, counted by their least hashes.
+
+    Hashes are spread evenly over 64 bits: of n such numbers the k-th smallest lies near k/n of the way up. Now and then
+    counting begins again, so that values which come no more are not counted for ever; meanwhile the count of before
+    stands.
+    """
 
     _least: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     _before: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
@@ -98,12 +95,8 @@ SAMPLE_ROWS = 2_048
 _COLUMNS = 256
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """The conditions of a group by the numbers of their clauses, and its keys; each may have two names."""
-
-    clauses: tuple[tuple[int, tuple[SizeKey, ...]], ...]
-    keys: tuple[tuple[SizeKey, ...], ...]
+#: The names of a group's conditions by the numbers of their clauses, and of its keys; each may have two.
+_Conditions: TypeAlias = tuple[list[tuple[int, tuple[SizeKey, ...]]], list[tuple[SizeKey, ...]]]
 
 
 class JoinStatistics:
@@ -116,7 +109,7 @@ class JoinStatistics:
         #: By group the nodes of either side that it joined when it was last counted.
         self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
-        self._conditions: dict[int, tuple[PreparedGroup, _Conditions]] = {}
+        self._conditions: dict[PreparedGroup, _Conditions] = {}
         self._values: dict[tuple[str, str], DistinctCount] = {}
 
     def name_nodes(self, network: Network, groups: JoinGroups) -> None:
@@ -200,7 +193,7 @@ class JoinStatistics:
             if of_side:
                 self.observed.see(known[1 + number], read, of_side)
         shares = [self.observed.value(each) for each in known]
-        keys = self._conditions_of(prepared).keys
+        _, keys = self._conditions_of(prepared)
         if not keys or shares[0] is None or shares[1] is None or shares[2] is None:
             return {}
         let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
@@ -209,9 +202,9 @@ class JoinStatistics:
     def _tried(self, network: NetworkPass, before: Mapping[LogId, int]) -> dict[SizeKey, tuple[int, int]]:
         """The pairs that joins would meet which do not run, of how many, by the names of their keys."""
         return {
-            name: (each.pairs, each.possible)
-            for each in trial_lookups(network, before)
-            for names in self._conditions_of(each.join).keys
+            name: (pairs, possible)
+            for join, pairs, possible in trial_lookups(network, before)
+            for names in self._conditions_of(join)[1]
             for name in names
         }
 
@@ -219,7 +212,7 @@ class JoinStatistics:
 
     def _count(self, prepared: PreparedGroup, fresh: NewRows, cycle: int) -> Iterator[tuple[SizeKey, int, int]]:
         """How many rows satisfy each condition, of how many. Of single rows, those of their log tell it best."""
-        chosen = in_turn(self._conditions_of(prepared).clauses, cycle, BY_TURNS)
+        chosen = in_turn(self._conditions_of(prepared)[0], cycle, BY_TURNS)
         rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
         if rows:
             counts = fresh.membership.satisfying([number for number, _ in chosen], fresh.sample)
@@ -228,10 +221,9 @@ class JoinStatistics:
                     yield name, count, rows
 
     def _conditions_of(self, prepared: PreparedGroup) -> _Conditions:
-        known = self._conditions.get(id(prepared))
-        if known is None or known[0] is not prepared:
-            known = self._conditions[id(prepared)] = prepared, self._found_conditions(prepared)
-        return known[1]
+        if prepared not in self._conditions:
+            self._conditions[prepared] = self._found_conditions(prepared)
+        return self._conditions[prepared]
 
     def _found_conditions(self, prepared: PreparedGroup) -> _Conditions:
         group, numbers = prepared.group, prepared.evaluator.clauses
@@ -249,7 +241,7 @@ class JoinStatistics:
                         names_of_keys[condition.text] = names
                     else:
                         clauses[numbers[clause]] = names
-        return _Conditions(tuple(clauses.items()), tuple(names_of_keys.values()))
+        return list(clauses.items()), list(names_of_keys.values())
 
     def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[SizeKey]:
         """What a condition is called: over its legs in their order, and if there are two, the other way round too."""
@@ -298,51 +290,36 @@ def _add(counted: dict[SizeKey, tuple[int, int]], found: Iterator[tuple[SizeKey,
 TRIED = 2_048
 
 
-@dataclass(frozen=True)
-class TrialLookup:
-    """New rows of one log that were looked up among those of another: the pairs found, and how many were possible."""
-
-    #: The join that looks up by the same key.
-    join: PreparedGroup
-    pairs: int
-    possible: int
-
-
-def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[TrialLookup]:
+def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[tuple[PreparedGroup, int, int]]:
     """Try new rows on joins that do not run, after a cycle whose rows are held already.
 
-    `before` says how many rows of each log had come before it that were kept or could have been.
+    Gives the join that looks up by the same key, the pairs that were found, and how many were possible. `before` says
+    how many rows of each log had come before the cycle that were kept or could have been.
     """
     groups = {each.group.name: each for each in network.groups}
     for join in network.groups:
         way = _key_of_leg(join)
         if way is None:
             continue
-        rows, looked_in = groups[join.group.legs[way.leg]], join.sides[1 - way.side]
-        new, held = network.fresh.get(rows.group.name), network.state.held.get(looked_in.group.name)
-        if new is not None and held is not None and way.column in new.table.column_names:
-            read = np.flatnonzero(new.membership.in_any(rows.group.feeding))
-            tried = read[:: -(-len(read) // TRIED) or 1]
-            pairs = held.count(_lookup(new, tried, way), way.key)
-            possible = round(len(tried) * _rows_read(network, join, 1 - way.side, before))
-            if possible:
-                yield TrialLookup(join, pairs, possible)
-
-
-def _lookup(new: NewRows, rows: Positions, way: _KeyOfLeg) -> Lookup:
-    """What rows of a log are looked up by; those without a key find nothing."""
-    numbers, present = new.keys.of((way.column,))
-    with_key = rows[present[rows]]
-    return Lookup(numbers[with_key], np.asarray(new.table[clock_of(0)])[with_key], *way.bounds)
-
-
-def _rows_read(network: NetworkPass, join: PreparedGroup, side: int, before: Mapping[LogId, int]) -> float:
-    """How many rows of a side's log have come, this cycle's among them, that a join reads: by those of this cycle."""
-    log = join.sides[side].group.name
-    arrived, new = network.arrived.get(log, 0), network.fresh.get(log)
-    read = int(new.membership.in_any(join.group.parents(side)).sum()) if new is not None else 0
-    share = read / arrived if arrived else 1.0
-    return share * (before.get(log, 0) + arrived)
+        rows, side = groups[join.group.legs[way.leg]], 1 - way.side
+        log = join.sides[side].group.name
+        new, held, there = network.fresh.get(rows.group.name), network.state.held.get(log), network.fresh.get(log)
+        if new is None or held is None or way.column not in new.table.column_names:
+            continue
+        wanted = np.flatnonzero(new.membership.in_any(rows.group.feeding))
+        tried = wanted[:: -(-len(wanted) // TRIED) or 1]
+        numbers, present = new.keys.of((way.column,))
+        # Rows without a key find nothing.
+        with_key = tried[present[tried]]
+        clocks = np.asarray(new.table[clock_of(0)])[with_key]
+        pairs = held.count(Lookup(numbers[with_key], clocks, *way.bounds), lookup_key_of(join, side))
+        # The join reads as large a share of the rows of a log as of those of this cycle.
+        arrived = network.arrived.get(log, 0)
+        read = int(there.membership.in_any(join.group.parents(side)).sum()) if there is not None else 0
+        share = read / arrived if arrived else 1.0
+        possible = round(len(tried) * share * (before.get(log, 0) + arrived))
+        if possible:
+            yield join, pairs, possible
 
 
 @dataclass(frozen=True)
@@ -352,7 +329,6 @@ class _KeyOfLeg:
     side: int
     leg: int
     column: str
-    key: LookupKey
     bounds: tuple[int | None, int | None]
 
 
@@ -374,4 +350,4 @@ def _key_of_leg(prepared: PreparedGroup) -> _KeyOfLeg | None:
         return None
     band = band_between(leg, other, prepared.uses)
     bounds = (None, None) if band is None else (band.low, band.high)
-    return _KeyOfLeg(side, leg, column_of(0, local), lookup_key_of(prepared, 1 - side), bounds)
+    return _KeyOfLeg(side, leg, column_of(0, local), bounds)

@@ -70,15 +70,16 @@ class NetworkPass:
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
         """Evaluate all groups whose logs have got their new rows: the places that are answered, and the answers."""
+        self.state.views = views
         places: set[str] = set()
         answers: dict[str, pa.Table] = {}
         ready = [each for each in self.groups if self._is_ready(each, settled)]
         for level in sorted({each.group.level for each in ready}):
             here = [each for each in ready if each.group.level == level]
             if level:
-                self._join(here, views)
+                self._join(here)
             else:
-                self._select(here, views)
+                self._select(here)
             for each in here:
                 self._done.add(each.group.name)
                 places.update(select.place for select in each.selects)
@@ -94,14 +95,10 @@ class NetworkPass:
 
     # -- selections ---------------------------------------------------------------------------------------------------
 
-    def _select(self, groups: Iterable[PreparedGroup], views: Views) -> None:
+    def _select(self, groups: Iterable[PreparedGroup]) -> None:
         """One pass over the new rows of each log, in one job."""
-        named = {each.group.name: each for each in groups}
-        texts = [
-            new_rows(each, views.new[name], self.sampling.get(name))
-            for name, each in named.items()
-            if name in views.new
-        ]
+        named, new = {each.group.name: each for each in groups}, self.state.views.new
+        texts = [new_rows(each, new[name], self.sampling.get(name)) for name, each in named.items() if name in new]
         found = self.jobs.collected(texts)
         for name, each in named.items():
             if name in found:
@@ -140,13 +137,13 @@ class NetworkPass:
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _join(self, groups: Sequence[PreparedGroup], views: Views) -> None:
+    def _join(self, groups: Sequence[PreparedGroup]) -> None:
         """All joins of one level."""
         for each in groups:
-            self.state.label(each, views)
+            self.state.label(each)
         probes = {each: probes_of(each, self.fresh) for each in groups}
         pairs: dict[PreparedGroup, list[pa.Table]] = {each: [] for each in groups}
-        for probe, found in self._met([probe for both in probes.values() for probe in both], views):
+        for probe, found in self._met([probe for both in probes.values() for probe in both]):
             pairs[probe.prepared].append(found)
         for each, both in probes.items():
             if len(both) == 2:
@@ -157,19 +154,22 @@ class NetworkPass:
             labelled = self.state.keep(each, table, membership) if each.group.feeding else table
             self.fresh[each.group.name] = NewRows(labelled, membership)
 
-    def _met(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
+    def _met(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
         there = [probe for probe in probes if probe.prepared.on_executors]
-        yield from self._met_on_executors(there, views)
+        yield from self._met_on_executors(there)
         for probe in probes:
-            held = None if probe.prepared.on_executors else self.state.held_rows(probe.other, views)
+            held = None if probe.prepared.on_executors else self.state.held_rows(probe.other)
             if held is not None:
                 for table in with_held(probe, held):
                     yield probe, table
 
-    def _met_on_executors(self, probes: Sequence[JoinProbe], views: Views) -> Iterator[tuple[JoinProbe, pa.Table]]:
+    def _met_on_executors(
+        self,
+        probes: Sequence[JoinProbe],
+    ) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""
-        asked = [(probe, rows) for probe in probes if (rows := self.state.before(probe.other, views)) is not None]
+        asked = [(probe, rows) for probe in probes if (rows := self.state.before(probe.other)) is not None]
         if not asked:
             return
         view = self.jobs.view(probe_table([probe for probe, _ in asked]))

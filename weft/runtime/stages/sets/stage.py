@@ -19,8 +19,7 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.sets.history_operator import HistoryOperator
-from weft.runtime.stages.sets.instance_operator import InstanceOperator
+from weft.runtime.stages.sets.set_operators import HistoryOperator, InstanceOperator
 from weft.runtime.stages.sets.set_rows import (
     by_position,
     clocks_of,

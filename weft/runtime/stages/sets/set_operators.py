@@ -1,21 +1,13 @@
-"""DISTINCT, UNION, INTERSECT and EXCEPT over history (docs/semantics.md, "Rows without windows").
+"""DISTINCT, UNION, INTERSECT and EXCEPT: over history (docs/semantics.md, "Rows without windows"), and between window
+instances.
 
-Of each value and side the largest clock so far is remembered, in arrays by the value's number. Sides are the operands,
-as far as the operator looks at them, and the rows that it has let through, which are then made DISTINCT:
+Both kinds of operator live from cycle to cycle and are no more than a copy of their log:
 
-    DISTINCT, UNION     passed
-    INTERSECT           left, right, passed
-    EXCEPT              right, passed
-
-The rows of a cycle are sorted by value and clock, the left operand's first. Then what a row finds is the latest of
-those before it in its value's section, or what is remembered of its value:
-
-    value    a a a b b c        a row finds its value iff clock − last < R
-    clock    3 5 9 4 4 7
-    last     r 3 5 r 4 r        r: remembered from earlier cycles; of what is remembered and what came, the larger
-
-A value that no row on time can find is forgotten, some time later: looking for such values costs as much as there are,
-so it is done when there are twice as many as there were, or when time has gone on by as much as is retained.
+    operator.take(…)          the rows that are emitted in a cycle
+    operator.changed()        what that cycle adds to the log
+    operator.whole()          all that the log needs to hold, in place of what was added so far
+    operator.remember(log)    in a new operator: what its log says, and then it goes on as if nothing had happened
+    operator.bytes_held       about the memory that it takes
 """
 
 from __future__ import annotations
@@ -29,7 +21,7 @@ import pyarrow as pa
 
 from weft.algebra import Relation, Select, SetOperation, SetOperator
 from weft.arrays.ordinals import Mask, Numbers
-from weft.arrays.row_encoding import RowNumbers
+from weft.arrays.row_encoding import RowEncoding, RowNumbers
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.set_rows import (
@@ -55,7 +47,25 @@ _LONGEST = np.iinfo(np.uint64).max
 
 
 class HistoryOperator:
-    """One operator over history, from cycle to cycle: a Select that is DISTINCT, or a SetOperation, with RETAIN."""
+    """One operator over history, from cycle to cycle: a Select that is DISTINCT, or a SetOperation, with RETAIN.
+
+    Of each value and side the largest clock so far is remembered, in arrays by the value's number. Sides are the
+    operands, as far as the operator looks at them, and the rows that it has let through, which are then made DISTINCT:
+
+        DISTINCT, UNION     passed
+        INTERSECT           left, right, passed
+        EXCEPT              right, passed
+
+    The rows of a cycle are sorted by value and clock, the left operand's first. Then what a row finds is the latest of
+    those before it in its value's section, or what is remembered of its value:
+
+        value    a a a b b c        a row finds its value iff clock − last < R
+        clock    3 5 9 4 4 7
+        last     r 3 5 r 4 r        r: remembered from earlier cycles; of what is remembered and what came, the larger
+
+    A value that no row on time can find is forgotten, some time later: looking for such values costs as much as there
+    are, so it is done when there are twice as many as there were, or when time has gone on by as much as is retained.
+    """
 
     def __init__(self, relation: Relation) -> None:
         if relation.retain is None:
@@ -252,3 +262,92 @@ def _sides_of(relation: Relation) -> tuple[int, ...]:
     if isinstance(relation, Select) or relation.operator is SetOperator.UNION:
         return (PASSED,)
     return (RIGHT, PASSED) if relation.operator is SetOperator.EXCEPT else (LEFT, RIGHT, PASSED)
+
+
+class InstanceOperator:
+    """One set operator between operands with the same window, from cycle to cycle.
+
+    The rows of an operand are the answers of its window instances; their clock is the instance's end. An instance is
+    answered in the cycle in which the relation's watermark, the least of the operands', reaches its end. Until then
+    rows that the operand with the larger watermark has given wait for the other's:
+
+        left       10   20   30            watermark 31: its instances up to 30 have closed
+        right      10   20                 watermark 24
+        answered   10   20                 the left rows of 30 wait
+    """
+
+    def __init__(self, operation: SetOperation) -> None:
+        if operation.window is None:
+            raise ValueError("an operator between window instances needs a window")
+        self._operation = operation
+        self._schema = rows_schema(operation.fields)
+        self._waiting = self._changed = log_schema(operation.fields).empty_table()
+
+    @property
+    def bytes_held(self) -> int:
+        """About the memory that the operator takes."""
+        return int(self._waiting.nbytes)
+
+    def take(self, operands: Sequence[pa.Table | None], after: Clock, until: Clock) -> pa.Table | None:
+        """The answers of the instances whose end lies in (after, until]; None for none.
+
+        These are the bounds that `EventTime.closing` gives. Rows of instances up to `after` count no more: they were
+        answered before, or lack rows from before the query was there.
+        """
+        arrived = with_sides(*together(operands, self._schema))
+        self._changed = _later_than(until, _later_than(after, arrived))
+        rows = _later_than(after, pa.concat_tables([self._waiting, arrived]))
+        # Rows that came first stay first.
+        self._waiting = _later_than(until, rows).combine_chunks()
+        closing = rows.slice(0, 0) if until is None else rows.filter(pa.array(clocks_of(rows) <= until))
+        return combined(self._operation, closing) if closing.num_rows else None
+
+    def changed(self) -> pa.Table:
+        """The rows of the last cycle that wait for their instance to close."""
+        return self._changed
+
+    def whole(self) -> pa.Table:
+        """All rows that wait."""
+        return self._waiting
+
+    def remember(self, log: Iterable[pa.Table]) -> None:
+        """Take back what was added to the log, oldest first. What was answered since goes in the next cycle."""
+        added = [as_rows(each, self._waiting.schema) for each in log]
+        self._waiting = pa.concat_tables([self._waiting, *added]).combine_chunks()
+
+
+def _later_than(clock: Clock, rows: pa.Table) -> pa.Table:
+    return rows if clock is None else rows.filter(pa.array(clocks_of(rows) > clock))
+
+
+def combined(operation: SetOperation, rows: pa.Table) -> pa.Table | None:
+    """SQL's operator on the rows of some instances, with their sides; ALL keeps duplicates as multisets do."""
+    if operation.operator is SetOperator.UNION and operation.all:
+        return rows.drop_columns([SIDE])
+    values, schema = rows.drop_columns([SIDE]), rows_schema(operation.fields)
+    # The clock is one more column: the same row in another instance is another value.
+    encoded = RowEncoding(tuple(schema)).encoded(as_rows(values, schema)).dictionary_encode()
+    numbers = np.asarray(encoded.indices).astype(np.int64)
+    is_left = np.asarray(rows[SIDE]) == LEFT
+    left, right = (
+        np.bincount(numbers[which], minlength=len(encoded.dictionary)).astype(np.int64) for which in (is_left, ~is_left)
+    )
+    # A value looks as its last row does, in the left operand if it is there: -0.0 and 0.0 are one.
+    shown = np.empty(len(encoded.dictionary), dtype=np.int64)
+    for which in (np.flatnonzero(~is_left), np.flatnonzero(is_left)):
+        shown[numbers[which]] = which
+    places = np.repeat(shown, _times(operation, left, right))
+    ends = np.asarray(values[CLOCK])[places]
+    result = values.take(pa.array(places[np.argsort(ends, kind="stable")]))
+    return result if result.num_rows else None
+
+
+def _times(operation: SetOperation, left: Numbers, right: Numbers) -> Numbers:
+    """How often a value is in the result that is so often in the operands."""
+    if operation.operator is SetOperator.INTERSECT:
+        times = np.minimum(left, right)
+    elif operation.operator is SetOperator.EXCEPT:
+        times = np.maximum(left - right, 0) if operation.all else np.where(right > 0, 0, left)
+    else:
+        times = left + right
+    return times if operation.all else np.minimum(times, 1)
