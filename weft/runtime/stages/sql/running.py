@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.algebra import Aggregate, Expression, Kind, Select
+from weft.algebra import Aggregate, Kind, Select
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.columnar.spark_expressions import (
@@ -54,49 +54,72 @@ def _has_holistic(select: Select) -> bool:
 
 
 @dataclass(frozen=True)
-class _Partial:
-    """One column that is kept of an aggregate: how it comes from rows, and how two of them merge."""
+class _KeptAggregate:
+    """The columns that are kept of an aggregate, and its value: texts over the columns' names.
 
-    of_rows: str
-    merged: str  # with {p} for the column
+    Of each column: its name, how it comes from rows, and how several of it merge.
+    """
+
+    columns: tuple[tuple[str, str, str], ...]
+    value: str
 
 
-def _partials_of(aggregate: Aggregate, leaf: Leaf) -> list[_Partial]:
-    rows = aggregate_sql(aggregate, leaf)
-    function = aggregate.function
-    if function in ("sum", "avg") and needs_parts(aggregate.args[0].type):
-        arg, type_ = spark_sql(aggregate.args[0], leaf), aggregate.args[0].type
-        parts = _Partial(sum_parts(arg, type_), merged_parts("{p}"))
-        return [parts] if function == "sum" else [parts, _Partial(f"count({arg})", "sum({p})")]
+def _kept(select: Select, leaf: Leaf = lambda _: "NULL") -> list[_KeptAggregate]:
+    return [_kept_aggregate(each, f"p{i}_0", f"p{i}_1", leaf) for i, each in enumerate(select.aggregates)]
+
+
+def _kept_aggregate(aggregate: Aggregate, first: str, second: str, leaf: Leaf) -> _KeptAggregate:
+    def kept(value: str, of_rows: str, merged: str, *, is_mean: bool = False) -> _KeptAggregate:
+        count = [(second, f"count({arg})", f"sum({second})")] if is_mean else []
+        return _KeptAggregate(((first, of_rows, merged), *count), value)
+
+    rows, function, type_ = aggregate_sql(aggregate, leaf), aggregate.function, spark_type(aggregate.type)
     if function == "count":
-        return [_Partial(rows, "sum({p})")]
-    if function == "sum":
-        merged = (
-            "sum({p})" if aggregate.type.is_floating else f"try_cast(try_sum({{p}}) AS {spark_type(aggregate.type)})"
-        )
-        return [_Partial(rows, merged)]
+        return kept(f"CAST({first} AS BIGINT)", rows, f"sum({first})")
+    arg, source = spark_sql(aggregate.args[0], leaf), aggregate.args[0].type
     if function in ("min", "max"):
-        return [_Partial(rows, f"{function}({{p}})")]
+        return kept(first, rows, f"{function}({first})")
     if function in ("min_by", "max_by"):
-        return [_Partial(rows.removesuffix(".x"), f"{function[:3]}({{p}})")]
-    arg = spark_sql(aggregate.args[0], leaf)
+        return kept(f"{first}.x", rows.removesuffix(".x"), f"{function[:3]}({first})")
+    if function in ("sum", "avg") and needs_parts(source):
+        is_mean = function == "avg"
+        value = (
+            mean_of_parts(first, second, source, aggregate.type, type_)
+            if is_mean
+            else sum_of_parts(first, source, type_)
+        )
+        return kept(value, sum_parts(arg, source), merged_parts(first), is_mean=is_mean)
+    if function == "sum":
+        is_exact = not aggregate.type.is_floating
+        return kept(first, rows, f"try_cast(try_sum({first}) AS {type_})" if is_exact else f"sum({first})")
     if function == "avg":
-        return [_total(aggregate.args[0], arg), _Partial(f"count({arg})", "sum({p})")]
+        value = _mean(first, second, aggregate, type_)
+        # The sum that a mean is made of is exact where its argument is.
+        if source.kind is Kind.DECIMAL:
+            total = f"try_sum(CAST({arg} AS DECIMAL(38,{source.scale})))"
+        elif source.kind is Kind.BIGINT:
+            total = exact_sum(aggregate.args[0], arg)
+        else:
+            return kept(value, f"sum(CAST({arg} AS DOUBLE))", f"sum({first})", is_mean=True)
+        return kept(value, total, f"try_sum({first})", is_mean=True)
     assert function in _VARIANCES, function
     moments = (
         f"named_struct('n', CAST(count({arg}) AS DOUBLE), 'mean', avg({arg}), 'm2', var_pop({arg}) * count({arg}))"
     )
-    return [_Partial(moments, _MERGED_MOMENTS)]
+    least, divisor = (1, f"({first}.n - 1D)") if function.endswith("samp") else (0, f"{first}.n")
+    variance = f"CASE WHEN {first}.n > {least}D THEN {first}.m2 / {divisor} END"
+    value = f"sqrt({variance})" if function.startswith("stddev") else variance
+    return kept(value, moments, _MERGED_MOMENTS.format(p=first))
 
 
-def _total(argument: Expression, text: str) -> _Partial:
-    """The sum that a mean is made of: exact where its argument is."""
-    kind = argument.type.kind
-    if kind is Kind.DECIMAL:
-        return _Partial(f"try_sum(CAST({text} AS DECIMAL(38,{argument.type.scale})))", "try_sum({p})")
-    if kind is Kind.BIGINT:
-        return _Partial(exact_sum(argument, text), "try_sum({p})")
-    return _Partial(f"sum(CAST({text} AS DOUBLE))", "sum({p})")
+def _mean(total: str, count: str, aggregate: Aggregate, type_: str) -> str:
+    if aggregate.type.kind is not Kind.DECIMAL:
+        return f"try_cast(try_divide(CAST({total} AS DOUBLE), {count}) AS {type_})"
+    # Spark gives a quotient of wide DECIMALs six places. The whole part and the rest apart have room for all of them.
+    divisor = f"CAST({count} AS DECIMAL(19,0))"
+    rest = f"try_mod({total}, {divisor})"
+    whole = f"try_cast(try_divide(try_subtract({total}, {rest}), {divisor}) AS {type_})"
+    return f"try_cast(try_add({whole}, try_cast(try_divide({rest}, {divisor}) AS {type_})) AS {type_})"
 
 
 #: Chan's rule for two sets of (count, mean, sum of squared distances from the mean), folded over the partials.
@@ -113,11 +136,7 @@ _MERGED_MOMENTS = (
 def partials(select: Select, rows: str, leaf: Leaf) -> str:
     """The new rows as one partial row per group."""
     keys = [f"{spark_sql(key, leaf)} AS k{i}" for i, key in enumerate(select.keys)]
-    kept = [
-        f"{partial.of_rows} AS p{i}_{j}"
-        for i, each in enumerate(select.aggregates)
-        for j, partial in enumerate(_partials_of(each, leaf))
-    ]
+    kept = [f"{of_rows} AS {name}" for each in _kept(select, leaf) for name, of_rows, _ in each.columns]
     where = f" WHERE {spark_sql(select.where, leaf)}" if select.where is not None else ""
     grouping = ", ".join(spark_sql(key, leaf) for key in select.keys)
     # Without keys SQL answers even when no row is left; a group without rows is none.
@@ -129,16 +148,12 @@ def partials(select: Select, rows: str, leaf: Leaf) -> str:
 def merged(select: Select, known: str | None, new: str) -> str:
     """The snapshot after this cycle: what was known of every group, with the new partials merged in."""
     keys = [f"k{i}" for i in range(len(select.keys))]
-    names = [
-        (f"p{i}_{j}", partial.merged)
-        for i, each in enumerate(select.aggregates)
-        for j, partial in enumerate(_partials_of(each, lambda _: "NULL"))
-    ]
+    columns = [column for each in _kept(select) for column in each.columns]
     both = new
     if known is not None:
-        listed = ", ".join([*keys, *(name for name, _ in names), CLOCK])
+        listed = ", ".join([*keys, *(name for name, _, _ in columns), CLOCK])
         both = f"SELECT {listed}, false AS _changed FROM {known} UNION ALL SELECT {listed}, _changed FROM ({new})"
-    kept = [f"{rule.format(p=name)} AS {name}" for name, rule in names]
+    kept = [f"{merged} AS {name}" for name, _, merged in columns]
     listed = ", ".join([*keys, *kept, f"max({CLOCK}) AS {CLOCK}", "max(_changed) AS _changed"])
     group_by = f" GROUP BY {', '.join(keys)}" if keys else " HAVING count(1) > 0"
     return f"SELECT {listed} FROM ({both}){group_by}"
@@ -146,34 +161,4 @@ def merged(select: Select, known: str | None, new: str) -> str:
 
 def finals(select: Select) -> Sequence[str]:
     """The aggregates' values from their partials."""
-    return [_final(each, f"p{i}_") for i, each in enumerate(select.aggregates)]
-
-
-def _mean(total: str, count: str, aggregate: Aggregate, type_: str) -> str:
-    if aggregate.type.kind is not Kind.DECIMAL:
-        return f"try_cast(try_divide(CAST({total} AS DOUBLE), {count}) AS {type_})"
-    # Spark gives a quotient of wide DECIMALs six places. The whole part and the rest apart have room for all of them.
-    divisor = f"CAST({count} AS DECIMAL(19,0))"
-    rest = f"try_mod({total}, {divisor})"
-    whole = f"try_cast(try_divide(try_subtract({total}, {rest}), {divisor}) AS {type_})"
-    return f"try_cast(try_add({whole}, try_cast(try_divide({rest}, {divisor}) AS {type_})) AS {type_})"
-
-
-def _final(aggregate: Aggregate, prefix: str) -> str:
-    first, type_ = f"{prefix}0", spark_type(aggregate.type)
-    if aggregate.function in ("min_by", "max_by"):
-        return f"{first}.x"
-    if aggregate.function in ("sum", "avg") and needs_parts(aggregate.args[0].type):
-        source = aggregate.args[0].type
-        if aggregate.function == "sum":
-            return sum_of_parts(first, source, type_)
-        return mean_of_parts(first, f"{prefix}1", source, aggregate.type, type_)
-    if aggregate.function == "avg":
-        return _mean(first, f"{prefix}1", aggregate, type_)
-    if aggregate.function in _VARIANCES:
-        least, divisor = (1, f"({first}.n - 1D)") if aggregate.function.endswith("samp") else (0, f"{first}.n")
-        variance = f"CASE WHEN {first}.n > {least}D THEN {first}.m2 / {divisor} END"
-        return f"sqrt({variance})" if aggregate.function.startswith("stddev") else variance
-    if aggregate.function == "count":
-        return f"CAST({first} AS BIGINT)"
-    return first
+    return [each.value for each in _kept(select)]
