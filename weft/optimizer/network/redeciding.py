@@ -25,7 +25,7 @@ runs lets through.
 
 Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
 cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
-comes (`stages/joins/join_state.py`).
+comes (`stages/joins/network_pass.py`).
 """
 
 from __future__ import annotations

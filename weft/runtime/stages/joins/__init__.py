@@ -1,8 +1,7 @@
 """Selections and joins of all queries, evaluated together in every cycle.
 
 stage.py             the stage, and the network of the queries between cycles
-network_pass.py      the groups in a cycle, level by level
-join_state.py        what is kept from cycle to cycle
+network_pass.py      the groups in a cycle, level by level, and what is kept of them from cycle to cycle
 lookups.py           new rows that look for others, and the rows that the driver holds for them
 spark_jobs.py        rows that Spark selects, and kept rows that it probes
 prepared.py          a group made ready to run

@@ -21,13 +21,12 @@ from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
 from weft.runtime.stages.joins.join_groups import join_groups_of
-from weft.runtime.stages.joins.join_state import JoinState
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.lookups import JoinIndex
-from weft.runtime.stages.joins.network_pass import NetworkPass
+from weft.runtime.stages.joins.network_pass import JoinState, NetworkPass
 from weft.runtime.stages.joins.prepared import PreparedGroup, prepared
 from weft.runtime.stages.joins.row_checks import clock_of_rows
-from weft.runtime.stages.joins.spark_jobs import SparkJobs
+from weft.runtime.stages.joins.spark_jobs import SparkJobs, straight_rows
 from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.stage import Scan, Stage
@@ -66,7 +65,7 @@ class CurrentNetwork:
         """
         self._folders = folders or Folders()
         self._first_node = first_node
-        self._settings = settings
+        self.settings = settings
         self._catalog = catalog
         self._patience, self._forced = patience or Patience(), forced
         self.observing = JoinStatistics(observed or MeasuredSizes())
@@ -130,11 +129,6 @@ class CurrentNetwork:
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
-    @property
-    def may_move(self) -> bool:
-        """Whether kept rows can go to the executors when there is no room for them in the driver."""
-        return self._settings.kernels != "driver"
-
     def memory(self) -> MemoryUse:
         """What the rows take that are held in the driver, with what they are sorted by."""
         held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
@@ -150,8 +144,8 @@ class CurrentNetwork:
 
         Between half the limit and the limit they stay where they are.
         """
-        if self._settings.kernels != "auto":
-            return self._settings.kernels == "executors"
+        if self.settings.kernels != "auto":
+            return self.settings.kernels == "executors"
         logs = {log for each in operators.values() if len(each.inputs) > 1 for log in each.inputs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
         if sum(each.bytes_held for each in self._held.values()) > room:
@@ -233,21 +227,18 @@ class JoinStage(Stage):
         """Select new rows, if they come from the batch itself; otherwise `run` finds them in their logs."""
         if not scan.is_direct:
             return
-        wanted = {each.group.name for each in self._pass.groups}
-        logs: dict[str, LogId] = {}
-        rows: dict[LogId, str] = {}
-        watermarks: dict[str, Clock] = {}
+        groups = {each.group.name: each for each in self._pass.groups}
         for index, stream in scan.streams.items():
-            log = LogId(LogKind.STREAM, stream.name)
-            if log in wanted:
-                logs[log] = log
-                rows[log], watermarks[log] = scan.select(index), scan.watermark(stream)
-        for text in self._pass.asked_straight(rows, scan.logged):
-            scan.ask(text, partial(self._take, scan, logs[text.name], watermarks[text.name]))
+            group = groups.get(LogId(LogKind.STREAM, stream.name))
+            if group is not None:
+                name = group.group.name
+                text = straight_rows(group, scan.select(index), self._pass.sampling.get(name), kept=name in scan.logged)
+                scan.ask(text, partial(self._take, scan, group, scan.watermark(stream)))
 
-    def _take(self, scan: Scan, log: LogId, watermark: Clock, rows: pa.Table) -> None:
-        for kept, found in self._pass.take_straight({log: (rows, watermark)}, scan.logged).items():
-            scan.keep(kept, found)
+    def _take(self, scan: Scan, group: PreparedGroup, watermark: Clock, rows: pa.Table) -> None:
+        self._pass.take_straight(group, rows, watermark)
+        if group.group.name in scan.logged:
+            scan.keep(group.group.name, self._pass.rows_for_log(group, rows, watermark))
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """Evaluate all selects whose logs have got their new rows."""
@@ -257,7 +248,8 @@ class JoinStage(Stage):
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the rows of joins that joins above them will look for."""
-        if not self.network.may_move:
+        if self.network.settings.kernels == "driver":
+            # Kept rows cannot go to the executors when there is no room for them.
             self._account.grow(self.network.memory())
         state = self._pass.state
         for number, (group, live) in enumerate(state.live(self._pass.groups, cycle.event_time)):
