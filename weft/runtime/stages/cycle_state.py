@@ -63,9 +63,13 @@ class RowLogs:
     def compacted(self, rows: DataFrame, clock: str, since: Clock, path: str) -> list[Segment]:
         """Rows of a log in one file, without those older than `since`; no file if none are left."""
         needed = rows if since is None else rows.where(f"{clock} >= {since}L")
+        return self.write(needed.coalesce(1), clock, path)
+
+    def write(self, rows: DataFrame, clock: str, path: str) -> list[Segment]:
+        """Evaluate rows and write them to a folder; no segment if there are none."""
         observation = Observation()
-        measures = [F.count(F.lit(1)).alias("rows"), F.expr(f"min({clock})").alias("min")]
-        observed = needed.coalesce(1).observe(observation, *measures, F.expr(f"max({clock})").alias("max"))
+        measures = {"rows": "count(1)", "min": f"min({clock})", "max": f"max({clock})"}
+        observed = rows.observe(observation, *(F.expr(text).alias(name) for name, text in measures.items()))
         observed.write.mode("overwrite").parquet(self.storage.path(path))
         found = observation.get
         return [Segment(path, found["rows"], found["min"], found["max"])] if found["rows"] else []
@@ -208,14 +212,14 @@ class CycleState:
     @property
     def new_rows(self) -> dict[LogId, int]:
         """How many new rows each log got, as far as they were counted."""
-        return {**{log: each.rows for log, each in self.added.items()}, **self.arrivals.passed}
+        return {log: each.rows for log, each in self.added.items()} | dict(self.arrivals.passed)
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 
     def give(self, operator: Operator, rows: pa.Table) -> None:
         """Put the new rows of an operator, with their clocks, to where its readers find them."""
+        self.give_answers(operator.names, rows.remove_column(rows.num_columns - 1))
         for name in operator.names:
-            self.answers[name] = self._named(name, rows.remove_column(rows.num_columns - 1))
             if name in self.planned.read_by_others:
                 log = LogId(LogKind.ANSWERS, name)
                 self._add_table(log, self.planned.queries[name].query.relation, rows)
@@ -230,10 +234,9 @@ class CycleState:
 
     def give_answers(self, names: Iterable[str], rows: pa.Table) -> None:
         """Give queries their answers, which come without clocks."""
-        self.answers.update({name: self._named(name, rows) for name in names})
-
-    def _named(self, query: str, rows: pa.Table) -> pa.Table:
-        return rows.rename_columns([each.name for each in self.planned.queries[query].query.relation.fields])
+        for name in names:
+            fields = self.planned.queries[name].query.relation.fields
+            self.answers[name] = rows.rename_columns([each.name for each in fields])
 
     def settle(self, operators: Iterable[Operator]) -> None:
         """All new rows of some operators have been given."""
@@ -256,14 +259,9 @@ class CycleState:
             # An answer is never late. One from history counts as if it had been given when its instance closed.
             judged = f"least({judged}, {CLOCK} - 1L)"
         listed = f"{columns(relation.fields)}{CLOCK}, {self.number}L AS {ARRIVAL}, {judged} AS {BEFORE}"
-        observation = Observation()
-        path = f"{self.folder}/rows-{len(self.added)}"
-        measures = [F.count(F.lit(1)).alias("rows"), F.min(CLOCK).alias("min"), F.max(CLOCK).alias("max")]
-        rows = self.logs.spark.sql(f"SELECT {listed} FROM ({text})").observe(observation, *measures)
-        rows.write.mode("overwrite").parquet(self.logs.storage.path(path))
-        found = observation.get
-        if found["rows"]:
-            self._add(log, relation, Segment(path, found["rows"], found["min"], found["max"]))
+        rows = self.logs.spark.sql(f"SELECT {listed} FROM ({text})")
+        for segment in self.logs.write(rows, CLOCK, f"{self.folder}/rows-{len(self.added)}"):
+            self._add(log, relation, segment)
 
     def _add(self, log: LogId, relation: Relation, segment: Segment) -> None:
         assert segment.min_clock is not None
@@ -284,16 +282,11 @@ class CycleState:
         names = [*(column(number) for number in range(len(relation.fields))), CLOCK, ARRIVAL, BEFORE]
         return pa.table([*values, table[CLOCK], pa.array(np.full(len(clocks), self.number)), judged], names=names)
 
-    def write_snapshot(self, id_: str, text: str) -> DataFrame:
-        """Evaluate a select, and make its rows the snapshot of an operator."""
+    def write_snapshot(self, id_: str, log: LogId, text: str) -> None:
+        """Make the rows of a select the snapshot of an operator, which Spark finds under the name of a log."""
         path = f"{self.folder}/snapshot-{len(self.written_snapshots)}"
-        rows = self.logs.write_snapshot(text, path)
+        self._new[log] = self.view(self.logs.write_snapshot(text, path))
         self.written_snapshots[id_] = path
-        return rows
-
-    def show_groups(self, log: LogId, rows: DataFrame) -> None:
-        """Let Spark find rows under the name of a log that is not kept."""
-        self._new[log] = self.view(rows)
 
     # -- views --------------------------------------------------------------------------------------------------------
 
@@ -361,10 +354,6 @@ class CycleState:
         if any(map(is_rewritten, self._changes)):
             self.begin_compaction()
         self.kept.update(store.write(f"{self.folder}/state", self._changes))
-
-    def keep_labels(self, labels: Mapping[LogId, FamilyState]) -> None:
-        """Make these the labels of the rows of joins after the cycle."""
-        self.labels = labels
 
     def begin_compaction(self) -> None:
         self.on_step("compact", self.number)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
+from math import prod
 
 from weft.algebra import Call, Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
@@ -32,7 +33,7 @@ from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with,
 from weft.predicates.domains import ValueSet, intersection, satisfying, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import Triple, only_value, requirements
-from weft.predicates.polynomials import ZERO, Atom
+from weft.predicates.polynomials import ZERO
 from weft.predicates.row_matching import (
     Check,
     Clause,
@@ -175,86 +176,52 @@ def _check(literal: Triple, columns: Columns, first_leg: int) -> Check:
 
 
 def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
-    subject = literal.subject
+    subject, leaf = literal.subject, columns.leaf(first_leg)
     if isinstance(subject, Order):
-        return _order(subject, columns, first_leg)
-    if isinstance(subject, Sum) and subject.atom is None:
-        if literal.bound is None or literal.bound == ZERO:
-            compared = _difference(subject, columns, first_leg)
-            if compared is not None:
-                return compared
-        return _combination(subject, columns, first_leg)
-    expression = _alone(subject)
+        return _compared(subject.left, subject.right, leaf)
+    term = subject.atom if isinstance(subject, Sum) else subject
+    if term is None:
+        assert isinstance(subject, Sum)
+        is_of_zero = literal.bound is None or literal.bound == ZERO
+        return (_difference(subject, leaf) if is_of_zero else None) or _combination(subject, leaf)
+    expression = term.expression
     if not (has_ordinals(expression.type) or is_text(expression.type)):
         return None
     return PlainColumn(columns.value_of(expression, first_leg))
 
 
-def _alone(subject: Subject) -> Expression:
-    if isinstance(subject, Sum):
-        assert subject.atom is not None
-        return subject.atom.expression
-    assert not isinstance(subject, Order)
-    return subject.expression
-
-
-def _order(subject: Order, columns: Columns, first_leg: int) -> Value | None:
-    left, right = subject.left, subject.right
+def _compared(left: Expression, right: Expression, leaf: Leaf) -> Value | None:
     if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
         return None
-    leaf = columns.leaf(first_leg)
     return ColumnComparison(leaf(left), leaf(right))
 
 
-def _difference(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
+def _difference(subject: Sum, leaf: Leaf) -> Value | None:
     """a - b compared with 0: how a and b compare. No number has to hold their difference."""
-    if [factor for _, factor in subject.polynomial.terms] != [1, -1]:
+    terms = subject.polynomial.terms
+    sides = [monomial[0].expression for monomial, _ in terms if len(monomial) == 1]
+    if [factor for _, factor in terms] != [1, -1] or len(sides) != 2 or not has_ordinals(sides[0].type):
         return None
-    atoms = [monomial[0] for monomial, _ in subject.polynomial.terms if len(monomial) == 1]
-    if len(atoms) != 2:
-        return None
-    left, right = (atom.expression for atom in atoms)
-    if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
-        return None
-    if not has_ordinals(left.type):
-        return None
-    leaf = columns.leaf(first_leg)
-    return ColumnComparison(leaf(left), leaf(right))
+    return _compared(sides[0], sides[1], leaf)
 
 
-def _combination(subject: Sum, columns: Columns, first_leg: int) -> Value | None:
+def _combination(subject: Sum, leaf: Leaf) -> Value | None:
     """A polynomial over columns in whole numbers, if 64 bits hold all its values."""
     terms = subject.polynomial.terms
-    atoms = [atom for monomial, _ in terms for atom in monomial]
-    if not all(isinstance(atom.expression, Column) and has_ordinals(atom.expression.type) for atom in atoms):
+    atoms = {atom: atom.expression for monomial, _ in terms for atom in monomial}
+    named = {atom: each for atom, each in atoms.items() if isinstance(each, Column) and has_ordinals(each.type)}
+    if named.keys() != atoms.keys():
         return None
-    scales = {monomial: sum(_scale(atom) for atom in monomial) for monomial, _ in terms}
+    scales = {monomial: sum(digits_after_point(atom.expression.type) for atom in monomial) for monomial, _ in terms}
     scale = max(scales.values())
     factors = {monomial: factor * 10 ** (scale - scales[monomial]) for monomial, factor in terms}
     if any(factor.denominator != 1 for factor in factors.values()):
         return None
-    if sum(abs(factor) * _largest(monomial) for monomial, factor in factors.items()) > _WIDEST:
+    largest = {each: prod(max(map(abs, atom.range)) for atom in each) * 10 ** scales[each] for each in factors}
+    if sum(abs(factor) * largest[monomial] for monomial, factor in factors.items()) > _WIDEST:
         return None
-    leaf = columns.leaf(first_leg)
-    return ColumnCombination(
-        tuple((int(factor), tuple(leaf(_column(a)) for a in monomial)) for monomial, factor in factors.items()), scale
-    )
-
-
-def _column(atom: Atom) -> Column:
-    assert isinstance(atom.expression, Column)
-    return atom.expression
-
-
-def _scale(atom: Atom) -> int:
-    return digits_after_point(atom.expression.type)
-
-
-def _largest(monomial: tuple[Atom, ...]) -> Fraction:
-    largest = Fraction(1)
-    for atom in monomial:
-        largest *= max(map(abs, atom.range)) * 10 ** _scale(atom)
-    return largest
+    products = ((int(factor), tuple(leaf(named[atom]) for atom in each)) for each, factor in factors.items())
+    return ColumnCombination(tuple(products), scale)
 
 
 # -- bounding predicates ----------------------------------------------------------------------------------------------

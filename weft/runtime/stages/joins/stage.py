@@ -260,7 +260,7 @@ class JoinStage(Stage):
                 path = f"{cycle.folder}/network-compacted-{number}"
                 segments = self._logs.compacted(rows, clock_of_rows(len(group.group.legs)), since, path)
             cycle.keep(group.group.name, segments)
-        cycle.keep_labels(state.states)
+        cycle.labels = state.states
         self._pass.arrived = cycle.new_rows
         self._pass.jobs.drop_views()
 

@@ -67,7 +67,7 @@ class SqlStage(Stage):
             delta = compiler.delta(relation, id_)
             if delta is not None:
                 text = running.merged(relation, cycle.snapshots.get(id_.text), delta)
-                cycle.show_groups(running.log(id_.text), cycle.write_snapshot(id_.text, text))
+                cycle.write_snapshot(id_.text, running.log(id_.text), text)
 
     def finish(self, cycle: CycleState) -> None:
         """Answer all queries in one job."""
