@@ -310,15 +310,13 @@ def both_new(left: JoinProbe, right: JoinProbe) -> pa.Table:
     """New rows of both sides that may meet."""
     if not left.prepared.group.keys:
         # On executors some rows look into two buckets of time.
-        left, right = map(_of_all_times, (left, right))
+        left, right = (
+            replace(each, rows=np.unique(each.rows), numbers=np.zeros(len(np.unique(each.rows)), dtype=np.int64))
+            for each in (left, right)
+        )
     order, known = ordered(right.numbers, right.clocks)
     first, second = known.matches(Lookup(left.numbers, left.clocks, *left.prepared.ahead(1)))
     return pairs_of(left.prepared, left.taken(left.rows[first]), right.taken(right.rows[order[second]]))
-
-
-def _of_all_times(probe: JoinProbe) -> JoinProbe:
-    rows = np.unique(probe.rows)
-    return replace(probe, rows=rows, numbers=np.zeros(len(rows), dtype=np.int64))
 
 
 def with_held(probe: JoinProbe, held: JoinIndex) -> Iterator[pa.Table]:

@@ -49,7 +49,7 @@ from weft.runtime.stages.joins.lookups import (
     salt,
     with_held,
 )
-from weft.runtime.stages.joins.prepared import NODES, PreparedGroup, SelectOutput
+from weft.runtime.stages.joins.prepared import NODES, PreparedGroup
 from weft.runtime.stages.joins.spark_jobs import (
     ROW,
     SAMPLED,
@@ -92,8 +92,8 @@ class JoinState:
     _made_up: dict[LogId, list[Segment]] = field(default_factory=dict)
     #: What was read in this cycle of rows that the driver should hold.
     _read_again: dict[LogId, JoinIndex] = field(default_factory=dict)
-    #: For each group the least clock that is needed after this cycle.
-    _since: dict[LogId, Clock] = field(default_factory=dict)
+    #: For each group the least clock of rows that later cycles may need; None for all.
+    since: dict[LogId, Clock] = field(default_factory=dict)
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
@@ -169,7 +169,9 @@ class JoinState:
                 continue
             first = needed[node]
             known = state.labels.get(str(node))
-            if known is not None and known[1] <= first and self._is_kept_for_all(prepared, node, state):
+            # The selects that need rows of the node from before this cycle.
+            older = {place for place, since in prepared.readers[node].items() if since < self.cycle}
+            if known is not None and known[1] <= first and older.issubset(state.readers.get(str(node), ())):
                 labels[str(node)] = known
                 continue
             labels[str(node)] = (self.cycle, min(first, self.cycle))
@@ -181,11 +183,6 @@ class JoinState:
             # What the driver holds has the labels of before.
             self.held.pop(name, None)
             self._make_up(prepared, missing)
-
-    def _is_kept_for_all(self, prepared: PreparedGroup, node: int, state: FamilyState) -> bool:
-        """Whether the rows of a node have been kept for all selects that need some from before this cycle."""
-        kept_for = frozenset(state.readers.get(str(node), ()))
-        return all(place in kept_for for place, first in prepared.readers[node].items() if first < self.cycle)
 
     def _make_up(self, prepared: PreparedGroup, missing: Mapping[int, str]) -> None:
         """Put together the pairs of kept rows that are in some nodes."""
@@ -202,22 +199,18 @@ class JoinState:
             for side, alias in enumerate("lr")
         ]
         table = self.jobs.with_computed({prepared: pairs_of(prepared, *sides)})[prepared]
-        self._write(prepared, table, self.membership(prepared, table), missing, self._made_up)
+        self.keep(prepared, table, self.membership(prepared, table), missing)
 
     # -- rows of this cycle -------------------------------------------------------------------------------------------
 
-    def keep(self, prepared: PreparedGroup, table: pa.Table, membership: RowMatches) -> pa.Table:
-        """Keep the new rows of a joined group that joins above will look for; all rows, labelled."""
-        return self._write(prepared, table, membership, self.labels(prepared), self._added)
-
-    def _write(
-        self,
-        prepared: PreparedGroup,
-        table: pa.Table,
-        membership: RowMatches,
-        labels: Mapping[int, str],
-        segments: dict[LogId, list[Segment]],
+    def keep(
+        self, prepared: PreparedGroup, table: pa.Table, membership: RowMatches, made_up: Mapping[int, str] | None = None
     ) -> pa.Table:
+        """Keep the rows of a joined group that joins above will look for; all rows, labelled.
+
+        They are new, or those of nodes that are `made_up`, with their labels.
+        """
+        labels, segments = (self.labels(prepared), self._added) if made_up is None else (made_up, self._made_up)
         labelled = table.append_column(NODES, membership.labels(labels))
         rows = labelled.filter(pa.array(membership.in_any(labels.keys() & _needed(prepared).keys())))
         if rows.num_rows:
@@ -233,16 +226,12 @@ class JoinState:
         self, groups: Sequence[PreparedGroup], event_time: EventTime
     ) -> Iterator[tuple[PreparedGroup, list[Segment]]]:
         """The segments of each group that later cycles may need."""
-        self._since = {each.group.name: needed_since(each.reach, event_time) for each in groups}
+        self.since = {each.group.name: needed_since(each.reach, event_time) for each in groups}
         for each in groups:
             if each.group.feeding and each.sides:
-                since = self.needed_since(each)
+                since = self.since[each.group.name]
                 segments = [*self._segments(each.group.name), *self._added.get(each.group.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
-
-    def needed_since(self, prepared: PreparedGroup) -> Clock:
-        """The least clock of rows of a group that later cycles may need; None for all."""
-        return self._since[prepared.group.name]
 
     def hold(self, groups: Sequence[PreparedGroup], fresh: Mapping[LogId, NewRows]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
@@ -265,7 +254,7 @@ class JoinState:
         if fresh is not None:
             rows = fresh.table.filter(pa.array(fresh.membership.in_any(needed)))
             held.add(rows, clocks_of(rows, len(prepared.group.legs)))
-        held.expire(self._since.get(name))
+        held.expire(self.since.get(name))
         return held
 
 
@@ -294,7 +283,8 @@ class NetworkPass:
         self.state.views = views
         places: set[str] = set()
         answers: dict[str, pa.Table] = {}
-        ready = [each for each in self.groups if self._is_ready(each, settled)]
+        waiting = (each for each in self.groups if each.group.name not in self._done)
+        ready = [each for each in waiting if settled.issuperset(each.group.legs)]
         for level in sorted({each.group.level for each in ready}):
             here = [each for each in ready if each.group.level == level]
             if level:
@@ -306,9 +296,6 @@ class NetworkPass:
                 places.update(select.place for select in each.selects)
                 answers.update(self._answers(each))
         return places, answers
-
-    def _is_ready(self, prepared: PreparedGroup, settled: frozenset[str]) -> bool:
-        return prepared.group.name not in self._done and settled.issuperset(prepared.group.legs)
 
     def hold(self) -> None:
         """Hold the rows of this cycle in the driver, now that it is committed."""
@@ -325,12 +312,16 @@ class NetworkPass:
             if name in found:
                 self._take(each, found[name])
 
-    def take_straight(self, prepared: PreparedGroup, rows: pa.Table, watermark: Clock) -> None:
-        """Take rows that are in no log, before the cycle comes to the network."""
-        self._take(prepared, judged(prepared, rows, watermark, self.state.cycle))
+    def take_straight(
+        self, prepared: PreparedGroup, rows: pa.Table, watermark: Clock, is_logged: bool
+    ) -> pa.Table | None:
+        """Take rows that are in no log, before the cycle comes to the network.
 
-    def rows_for_log(self, prepared: PreparedGroup, rows: pa.Table, watermark: Clock) -> pa.Table:
-        """Of rows that were taken straight the ones that joins may look for, as they are kept in their log."""
+        What comes back, for a log that later cycles read, are the ones that joins may look for.
+        """
+        self._take(prepared, judged(prepared, rows, watermark, self.state.cycle))
+        if not is_logged:
+            return None
         wanted = self.fresh[prepared.group.name].membership.in_any(prepared.group.feeding)
         return rows_for_log(prepared, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
 
@@ -402,9 +393,7 @@ class NetworkPass:
             if select.first > earliest:
                 rows = rows[arrivals[rows] >= select.first]
             if len(rows):
-                yield select.place, _answer(select, pa.array(rows), columns, clocks)
-
-
-def _answer(select: SelectOutput, rows: pa.Array, columns: Mapping[str, pa.Array], clocks: pa.Array) -> pa.Table:
-    arrays = [to_outside(columns[name].take(rows), output.type) for output, name in select.outputs]
-    return pa.table([*arrays, clocks.take(rows)], names=[*map(column, range(len(arrays))), CLOCK])
+                taken = pa.array(rows)
+                arrays = [to_outside(columns[name].take(taken), output.type) for output, name in select.outputs]
+                names = [*map(column, range(len(arrays))), CLOCK]
+                yield select.place, pa.table([*arrays, clocks.take(taken)], names=names)

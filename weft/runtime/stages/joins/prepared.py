@@ -150,14 +150,18 @@ def prepared(groups: JoinGroups, operators: Mapping[str, Operator], *, on_execut
     for place, (group, result) in groups.results.items():
         operator = operators[place]
         _show(operator, result, made[group.name], made)
-        for below, node, use in uses_below(group, result.node, _use_of(operator, result.legs)):
+        # The group's leg i is the select's input `inputs[i]`.
+        inputs = tuple(result.legs.index(leg) for leg in range(len(result.legs)))
+        assert isinstance(operator.relation, Select)
+        use = Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
+        for below, node, found in uses_below(group, result.node, use):
             here = made[below.name]
-            here.uses.append(use)
-            if use.awaited:
+            here.uses.append(found)
+            if found.awaited:
                 # A query that is new sees all of a table.
-                first = _BEFORE_ALL if below.name.is_table else use.first
+                first = _BEFORE_ALL if below.name.is_table else found.first
                 here.awaited_from[node] = min(here.awaited_from.get(node, first), first)
-            here.readers.setdefault(node, {})[place] = use.first
+            here.readers.setdefault(node, {})[place] = found.first
     for each in made.values():
         needed = dict.fromkeys((*(select.node for select in each.selects), *each.group.feeding))
         each.evaluator = RowMatcher({node: _conjunction(each, each.group.nodes[node]) for node in needed})
@@ -196,13 +200,6 @@ def _show(operator: Operator, result: Result, here: PreparedGroup, groups: Mappi
             places.append((leg, column(position)))
     for leg, local in places:
         groups[here.group.legs[leg]].joined_by.add(local)
-
-
-def _use_of(operator: Operator, legs: tuple[int, ...]) -> Use:
-    """A select whose input i is a node's leg `legs[i]`."""
-    assert isinstance(operator.relation, Select)
-    inputs = tuple(legs.index(leg) for leg in range(len(legs)))
-    return Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
 
 
 def _conjunction(prepared: PreparedGroup, member: GroupNode) -> Conjunction:

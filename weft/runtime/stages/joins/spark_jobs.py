@@ -65,13 +65,9 @@ def straight_rows(prepared: PreparedGroup, rows: str, every: int | None, *, kept
     constant.
     """
     listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
-    also = _logged_columns(prepared) if kept else ()
+    also = sorted(prepared.joined_by - {"clock"}) if kept else ()
     listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
     return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
-
-
-def _logged_columns(prepared: PreparedGroup) -> list[str]:
-    return sorted(prepared.joined_by - {"clock"})
 
 
 def judged(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
@@ -87,7 +83,7 @@ def rows_for_log(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycl
     """Rows of a log as they are kept in it, with the columns that joins refer to."""
     number = rows.num_rows
     judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
-    values = {local: rows[column_of(0, local)] for local in _logged_columns(prepared)}
+    values = {local: rows[column_of(0, local)] for local in sorted(prepared.joined_by - {"clock"})}
     return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
 
 
@@ -110,12 +106,6 @@ def all_rows(prepared: PreparedGroup, rows: str) -> Packed:
     if not prepared.sides and prepared.condition:
         conditions.append(prepared.condition)
     return _packed(prepared.group.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
-
-
-def computed_values(prepared: PreparedGroup, view: str) -> Packed:
-    """What Spark computes of rows that are in a view, each with its number."""
-    texts = {name: text for text, (name, _) in prepared.columns.computed.items()}
-    return _packed(prepared.group.name, [(ROW, BIGINT), *prepared.columns.computed.values()], texts, view)
 
 
 def side_columns(prepared: PreparedGroup, side: int) -> list[tuple[str, DataType]]:
@@ -230,15 +220,14 @@ class SparkJobs:
         """Rows of groups with what only Spark can compute of them, in one job for all; only tables with rows."""
         result = {group: table for group, table in tables.items() if table.num_rows}
         named: dict[str, PreparedGroup] = {group.group.name: group for group in result if group.columns.computed}
-        texts = [computed_values(group, self.view(_numbered(result[group]))) for group in named.values()]
-        for name, values in self.collected(texts).items():
+        packed = []
+        for name, group in named.items():
+            numbered = result[group].append_column(ROW, pa.array(np.arange(result[group].num_rows)))
+            texts = {computed: text for text, (computed, _) in group.columns.computed.items()}
+            listed = [(ROW, BIGINT), *group.columns.computed.values()]
+            packed.append(_packed(name, listed, texts, self.view(numbered)))
+        for name, values in self.collected(packed).items():
             ordered = values.take(pa.array(np.argsort(np.asarray(values[ROW]), kind="stable"))).drop_columns([ROW])
-            table = result[named[name]]
-            for name_, found in zip(ordered.column_names, ordered.columns, strict=True):
-                table = table.append_column(name_, found)
-            result[named[name]] = table
+            for computed, found in zip(ordered.column_names, ordered.columns, strict=True):
+                result[named[name]] = result[named[name]].append_column(computed, found)
         return result
-
-
-def _numbered(table: pa.Table) -> pa.Table:
-    return table.append_column(ROW, pa.array(np.arange(table.num_rows)))

@@ -236,9 +236,10 @@ class JoinStage(Stage):
                 scan.ask(text, partial(self._take, scan, group, scan.watermark(stream)))
 
     def _take(self, scan: Scan, group: PreparedGroup, watermark: Clock, rows: pa.Table) -> None:
-        self._pass.take_straight(group, rows, watermark)
-        if group.group.name in scan.logged:
-            scan.keep(group.group.name, self._pass.rows_for_log(group, rows, watermark))
+        name = group.group.name
+        kept = self._pass.take_straight(group, rows, watermark, name in scan.logged)
+        if kept is not None:
+            scan.keep(name, kept)
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """Evaluate all selects whose logs have got their new rows."""
@@ -256,7 +257,7 @@ class JoinStage(Stage):
             segments = live
             if are_many(live):
                 cycle.begin_compaction()
-                rows, since = state.read(group, live), state.needed_since(group)
+                rows, since = state.read(group, live), state.since[group.group.name]
                 path = f"{cycle.folder}/network-compacted-{number}"
                 segments = self._logs.compacted(rows, clock_of_rows(len(group.group.legs)), since, path)
             cycle.keep(group.group.name, segments)
