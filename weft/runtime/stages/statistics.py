@@ -32,18 +32,13 @@ _OF_CYCLE = ("seconds", "answers", "jobs", "behind")
 
 def facts(catalog: Catalog) -> dict[str, Facts]:
     """What was known of each stream after the newest cycle."""
-    with catalog.transaction():
-        numbers = catalog.stream_numbers()
-        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
-    return {each.stream.name: facts_of(each.facts) for each in records if each.facts}
+    return {each.stream.name: facts_of(each.facts) for each in _records(catalog) if each.facts}
 
 
 def measured(catalog: Catalog) -> Measurements:
     """What the newest cycles measured. Columns have their names."""
     with catalog.transaction():
-        numbers = catalog.stream_numbers()
-        cycles = catalog.statistics(CYCLE)
-        records = [_Records.of(catalog, each, numbers[each.name]) for each in catalog.streams()]
+        cycles, records = catalog.statistics(CYCLE), _records(catalog)
     return Measurements(
         tuple(
             CycleMeasured(
@@ -74,17 +69,6 @@ class _Records:
     #: What was known after the newest cycle.
     facts: Mapping[str, int | float]
 
-    @classmethod
-    def of(cls, catalog: Catalog, stream: Stream, number: int) -> _Records:
-        # Another stream may have had the name before.
-        grown = {n: each for n, each in _by_cycle(catalog, "stream", stream).items() if each["number"] == number}
-        keys, shares = (
-            {n: each for n, each in _by_cycle(catalog, kind, stream).items() if n in grown}
-            for kind in ("keys", "conditions")
-        )
-        known = [each for n, each in sorted(_by_cycle(catalog, "facts", stream).items()) if n in grown]
-        return cls(stream, grown, keys, shares, known[-1] if known else {})
-
     def measured(self, cycle: int) -> StreamMeasured:
         numbers = self.grown[cycle]
         return StreamMeasured(
@@ -105,8 +89,21 @@ class _Records:
         return {with_names(text, self.stream): float(share) for text, share in shares.items()}
 
 
-def _by_cycle(catalog: Catalog, kind: str, stream: Stream) -> dict[int, Mapping[str, int | float]]:
-    return {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
+def _records(catalog: Catalog) -> list[_Records]:
+    """The records of all streams."""
+    found = []
+    with catalog.transaction():
+        numbers = catalog.stream_numbers()
+        for stream in catalog.streams():
+            grown, *others = (
+                {each.cycle: each.numbers for each in catalog.statistics(f"{kind}:{stream.name}")}
+                for kind in ("stream", "keys", "conditions", "facts")
+            )
+            # Another stream may have had the name before.
+            grown = {cycle: each for cycle, each in grown.items() if each["number"] == numbers[stream.name]}
+            keys, shares, known = ({cycle: of[cycle] for cycle in sorted(of) if cycle in grown} for of in others)
+            found.append(_Records(stream, grown, keys, shares, next(reversed(known.values()), {})))
+    return found
 
 
 def rates(measured: Measurements) -> dict[str, Fraction]:

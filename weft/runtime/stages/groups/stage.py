@@ -66,44 +66,19 @@ class GroupStage(Stage):
         self._account = account
         self._running: DriverHost[RunningAggregates] = DriverHost(store)
         self._groups: dict[LogId, _Group] = {}
-        self._shapes: dict[str, RowAggregate] = {}
         #: The cycle that what is in memory is the state after; None while one is under way.
         self._cycle: int | None = None
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the aggregates of the cycle, and drop what is not the state of the last commit."""
-        if self._cycle != last.cycle:
-            self._groups = {}
+        known = self._groups if self._cycle == last.cycle else {}
         by_log: dict[LogId, dict[str, Operator]] = {}
         for each in operators:
             by_log.setdefault(each.inputs[0], {})[each.id.text] = each
-        self._shapes = {id_: self._shape(each) for here in by_log.values() for id_, each in here.items()}
-        self._groups = {log: self._group(log, here) for log, here in by_log.items()}
-        orders = (self._order(log, each, last) for log, each in self._groups.items() if each.weave.running)
-        self._running.begin(last.cycle, orders)
+        self._groups = {log: _group(log, here, known.get(log)) for log, here in by_log.items()}
+        running = {log: each for log, each in self._groups.items() if each.weave.running}
+        self._running.begin(last.cycle, (_order(log, each, last) for log, each in running.items()))
         self._cycle = None
-
-    def _shape(self, operator: Operator) -> RowAggregate:
-        known = self._shapes.get(operator.id.text)
-        if known is not None:
-            return known
-        assert isinstance(operator.relation, Select)
-        return row_aggregate(operator.relation, operator.inputs[0], operator.running.start.first)
-
-    def _group(self, log: LogId, operators: Mapping[str, Operator]) -> _Group:
-        known = self._groups.get(log)
-        if known is not None and known.operators.keys() == operators.keys():
-            return known
-        source = next(iter(operators.values())).relation.inputs[0].source  # type: ignore[union-attr]
-        queries = {id_: self._shapes[id_] for id_ in operators}
-        shapes = {id_: each.shape for id_, each in queries.items()}
-        stream = Stream(log, source.fields, "", 0, "rows")
-        weave = StreamWeave(stream, shapes, known.weave if known else None)
-        return _Group(source, operators, queries, weave)
-
-    def _order(self, log: LogId, group: _Group, last: Commit) -> Order[RunningAggregates]:
-        running = {id_: (each, group.operators[id_].running.start.first) for id_, each in group.weave.running.items()}
-        return order_of(group.weave.stream, log, running, last)
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """The answers of some aggregates; all over the rows of one log are answered together."""
@@ -163,6 +138,25 @@ class GroupStage(Stage):
         """What is in memory is the state after a cycle."""
         self._cycle = cycle
         self._running.commit(cycle)
+
+
+def _group(log: LogId, operators: Mapping[str, Operator], known: _Group | None) -> _Group:
+    if known is not None and known.operators.keys() == operators.keys():
+        return known
+    shaped = {} if known is None else known.queries
+    queries: dict[str, RowAggregate] = {}
+    for id_, each in operators.items():
+        assert isinstance(each.relation, Select)
+        queries[id_] = shaped.get(id_) or row_aggregate(each.relation, log, each.running.start.first)
+    ((_, source),) = next(iter(operators.values())).sources
+    shapes = {id_: each.shape for id_, each in queries.items()}
+    weave = StreamWeave(Stream(log, source.fields, "", 0, "rows"), shapes, known.weave if known else None)
+    return _Group(source, operators, queries, weave)
+
+
+def _order(log: LogId, group: _Group, last: Commit) -> Order[RunningAggregates]:
+    running = {id_: (each, group.operators[id_].running.start.first) for id_, each in group.weave.running.items()}
+    return order_of(group.weave.stream, log, running, last)
 
 
 def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[Partials]:

@@ -13,11 +13,10 @@ evaluated first, innermost first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.algebra import (
-    Aggregate,
     AggregateRef,
     Column,
     Expression,
@@ -89,10 +88,9 @@ class Compiler:
             return self._running(select, id_)
         if len(select.inputs) > 1:
             return self._join(select, id_)
-        rows = self.emitted(select, id_, 0)
+        rows, leaf = self.emitted(select, id_, 0), _input_leaf(select)
         if rows is None:
             return None
-        leaf = _input_leaf(select)
         return f"SELECT {_outputs(select, leaf)}{CLOCK} FROM ({rows}) AS t0{_where(select.where, leaf)}"
 
     # -- windows ------------------------------------------------------------------------------------------------------
@@ -106,13 +104,14 @@ class Compiler:
             return None
         source = select.inputs[0].source
         rows = self.views.all(log_of(source, id_.below(0)), len(source.fields))
-        bounds = _instances(window, after, until)
+        bounds = _closing_instances(window, after, until)
         members = self._members(select, rows, window, bounds) if rows else None
         if not select.is_grouped:
-            return self._windowed_rows(select, members, window) if members else None
-        if members is None and not select.emit_empty:
-            return None
-        return self._windowed_groups(select, id_, members, window, (after, until))
+            return self._instances(select, _input_leaf(select), f"({members}) AS t0") if members else None
+        groups = None if members is None else _grouped(select, f"({members}) AS t0", ["k"])
+        if select.emit_empty:
+            groups = self._with_empty_instances(select, id_, groups, (after, until))
+        return None if groups is None else self._instances(select, _group_leaf, f"({groups}) AS g")
 
     def _members(self, select: Select, rows: str, window: Window, bounds: tuple[int | None, int]) -> str | None:
         """Every row once for each closing instance k that covers it and was open when the row arrived."""
@@ -127,8 +126,7 @@ class Compiler:
         open_since = f"coalesce({_floor(f'{BEFORE} - {o + r}', s)} + 1, -9223372036854775807L)"
         lowest = f"greatest({lowest}, {open_since})"
         highest = f"least({_floor(f'{CLOCK} - {o}', s)}, {last}L)"
-        leaf = _input_leaf(select)
-        where = f" AND {spark_sql(select.where, leaf)}" if select.where is not None else ""
+        where = f" AND {spark_sql(select.where, _input_leaf(select))}" if select.where is not None else ""
         floor = "" if first is None else f" AND {CLOCK} >= {o + first * s}L"
         kept = f"{CLOCK} < {o + last * s + r}L{floor}{self._since_birth(select)}{where}"
         return (
@@ -138,54 +136,40 @@ class Compiler:
 
     def _since_birth(self, select: Select) -> str:
         """Rows from before the query count only as far as the stream keeps history for it."""
-        horizon = self.event_time.horizon(select.inputs[0].source, self.start)
-        first = self.start.first
-        if first == 0:
+        if self.start.first == 0:
             return ""
-        return (
-            f" AND {ARRIVAL} >= {first}" if horizon is None else f" AND ({ARRIVAL} >= {first} OR {CLOCK} > {horizon}L)"
-        )
+        arrived = f"{ARRIVAL} >= {self.start.first}"
+        horizon = self.event_time.horizon(select.inputs[0].source, self.start)
+        return f" AND {arrived}" if horizon is None else f" AND ({arrived} OR {CLOCK} > {horizon}L)"
 
-    def _windowed_rows(self, select: Select, members: str, window: Window) -> str:
-        leaf = _bounds_leaf(window, select.clock_type, _input_leaf(select))
+    def _instances(self, select: Select, of_rows: Leaf, rows: str) -> str:
+        """What a select shows of the rows or groups of instances k."""
+        assert select.window is not None
+        leaf = _bounds_leaf(select.window, select.clock_type, of_rows)
         distinct = "DISTINCT " if select.distinct else ""
-        return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({members}) AS t0"
-
-    def _windowed_groups(
-        self, select: Select, id_: OperatorId, members: str | None, window: Window, closing: tuple[Clock, Clock]
-    ) -> str | None:
-        keys = [f"{spark_sql(key, _input_leaf(select))} AS k{i}" for i, key in enumerate(select.keys)]
-        inner = _aggregated(select.aggregates, _input_leaf(select))
-        grouping = ", ".join(["k", *(f"{spark_sql(key, _input_leaf(select))}" for key in select.keys)])
-        groups = None
-        if members is not None:
-            groups = f"SELECT {', '.join(['k', *keys, *inner])} FROM ({members}) AS t0 GROUP BY {grouping}"
-        if select.emit_empty:
-            groups = self._with_empty_instances(select, id_, groups, window, closing)
-        if groups is None:
-            return None
-        leaf = _bounds_leaf(window, select.clock_type, _group_leaf)
-        having = _where(select.having, leaf)
-        distinct = "DISTINCT " if select.distinct else ""
-        return f"SELECT {distinct}{_outputs(select, leaf)}{_end(window)} AS {CLOCK} FROM ({groups}) AS g{having}"
+        shown = f"{distinct}{_outputs(select, leaf)}{_end(select.window)} AS {CLOCK}"
+        return f"SELECT {shown} FROM {rows}{_where(select.having, leaf)}"
 
     def _with_empty_instances(
-        self, select: Select, id_: OperatorId, groups: str | None, window: Window, closing: tuple[Clock, Clock]
+        self, select: Select, id_: OperatorId, groups: str | None, closing: tuple[Clock, int]
     ) -> str | None:
         """One row for every closing instance, from the first that ends after the first row there was."""
+        assert select.window is not None
         after, until = closing
         counted_from = self.emit_from.get(id_.text)
-        if counted_from is None or until is None:
+        if counted_from is None:
             return groups
         since = counted_from if after is None else max(counted_from, after)
-        first, last = _instances(window, since, until)
+        first, last = _closing_instances(select.window, since, until)
         if first is None or last < first:
             return groups
         instances = f"SELECT explode(sequence({first}L, {last}L)) AS k"
+        counting = [each.function in ("count", "approx_count_distinct") for each in select.aggregates]
         if groups is None:
-            nothing = [f"{_value_of_nothing(each)} AS a{i}" for i, each in enumerate(select.aggregates)]
-            return f"SELECT {', '.join(['k', *nothing])} FROM ({instances})"
-        filled = [f"{_filled(each, f'g.a{i}')} AS a{i}" for i, each in enumerate(select.aggregates)]
+            types = [spark_type(each.type) for each in select.aggregates]
+            values = ["0L" if each else f"CAST(NULL AS {of})" for each, of in zip(counting, types, strict=True)]
+            return f"SELECT {', '.join(['k', *_named(values)])} FROM ({instances})"
+        filled = _named([f"coalesce(g.a{i}, 0L)" if each else f"g.a{i}" for i, each in enumerate(counting)])
         listed = ", ".join(["coalesce(i.k, g.k) AS k", *filled])
         return f"SELECT {listed} FROM ({instances}) AS i FULL OUTER JOIN ({groups}) AS g ON i.k = g.k"
 
@@ -265,23 +249,16 @@ class Compiler:
         rows = self.views.all(log, len(source.fields))
         if log not in self.views.new or rows is None:
             return None
-        leaf = _input_leaf(select)
-        keys = [f"{spark_sql(key, leaf)} AS k{i}" for i, key in enumerate(select.keys)]
         since = f"{ARRIVAL} >= {self.start.first}"
-        where = f"{since} AND {spark_sql(select.where, leaf)}" if select.where is not None else since
-        listed = [*keys, *_aggregated(select.aggregates, leaf), f"max({CLOCK}) AS {CLOCK}", f"max({ARRIVAL}) AS last"]
-        grouping = ", ".join(spark_sql(key, leaf) for key in select.keys)
-        group_by = f" GROUP BY {grouping}" if grouping else ""
-        inner = f"SELECT {', '.join(listed)} FROM {rows} AS t0 WHERE {where}{group_by}"
+        where = f"{since} AND {spark_sql(select.where, _input_leaf(select))}" if select.where is not None else since
+        more = [f"max({CLOCK}) AS {CLOCK}", f"max({ARRIVAL}) AS last"]
+        inner = _grouped(select, f"{rows} AS t0 WHERE {where}", [], more)
         return f"SELECT * FROM ({inner}) WHERE last = {self.event_time.cycle}"
 
-    def delta(self, select: Select, id_: OperatorId) -> str | None:
+    def new_partials(self, select: Select, id_: OperatorId) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
         rows = self.emitted(select, id_, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
 
 
 def _input_leaf(select: Select) -> Leaf:
@@ -332,20 +309,18 @@ def _where(condition: Expression | None, leaf: Callable[[Column | KeyRef | Aggre
     return f" WHERE {spark_sql(condition, leaf)}" if condition is not None else ""
 
 
-def _aggregated(aggregates: tuple[Aggregate, ...], leaf: Leaf) -> list[str]:
-    return [f"{aggregate_sql(each, leaf)} AS a{i}" for i, each in enumerate(aggregates)]
+def _named(aggregates: Iterable[str]) -> list[str]:
+    return [f"{each} AS a{i}" for i, each in enumerate(aggregates)]
 
 
-def _counts(aggregate: Aggregate) -> bool:
-    return aggregate.function in ("count", "approx_count_distinct")
-
-
-def _value_of_nothing(aggregate: Aggregate) -> str:
-    return "0L" if _counts(aggregate) else f"CAST(NULL AS {spark_type(aggregate.type)})"
-
-
-def _filled(aggregate: Aggregate, value: str) -> str:
-    return f"coalesce({value}, 0L)" if _counts(aggregate) else value
+def _grouped(select: Select, rows: str, by: Sequence[str], more: Sequence[str] = ()) -> str:
+    """The groups of some rows, by other columns too, with the aggregates of a select and more of each."""
+    leaf = _input_leaf(select)
+    keys = [spark_sql(key, leaf) for key in select.keys]
+    aggregates = _named(aggregate_sql(each, leaf) for each in select.aggregates)
+    listed = ", ".join([*by, *(f"{key} AS k{i}" for i, key in enumerate(keys)), *aggregates, *more])
+    group_by = f" GROUP BY {', '.join([*by, *keys])}" if by or keys else ""
+    return f"SELECT {listed} FROM {rows}{group_by}"
 
 
 def _floor(ticks: str, slide: int) -> str:
@@ -353,7 +328,7 @@ def _floor(ticks: str, slide: int) -> str:
     return f"(({ticks} - pmod({ticks}, {slide}L)) div {slide}L)"
 
 
-def _instances(window: Window, after: Clock, until: int) -> tuple[int | None, int]:
+def _closing_instances(window: Window, after: Clock, until: int) -> tuple[int | None, int]:
     """The first and last k whose instance ends in (after, until]; no first when there is no `after`."""
     assert window.range is not None
     shift = window.origin + window.range

@@ -42,7 +42,7 @@ class SqlStage(Stage):
         """Write what operators remember, and the rows that others or later cycles read."""
         self._compile_plans(cycle)
         for each in operators:
-            self._write_memory(cycle, each)
+            _write_groups(cycle, each)
             cycle.note_first_rows(each)
             read = {LogId(LogKind.ANSWERS, name) for name in each.names if name in cycle.planned.read_by_others}
             if _is_logged(cycle, each):
@@ -59,15 +59,6 @@ class SqlStage(Stage):
         kept = sum(segment.rows for log in read for segment in cycle.last.logs.get(log, ()))
         new = sum(cycle.added[log].rows for log in read if log in cycle.arrivals.segments)
         compile_plans(self._logs.spark, kept + new > WORTH_COMPILING)
-
-    def _write_memory(self, cycle: CycleState, operator: Operator) -> None:
-        """Merge new rows into the groups of a running aggregate."""
-        compiler, relation, id_ = _compiler(cycle, operator), operator.relation, operator.id
-        if isinstance(relation, Select) and running.keeps_partials(relation):
-            delta = compiler.delta(relation, id_)
-            if delta is not None:
-                text = running.merged(relation, cycle.snapshots.get(id_.text), delta)
-                cycle.write_snapshot(id_.text, running.log(id_.text), text)
 
     def finish(self, cycle: CycleState) -> None:
         """Answer all queries in one job."""
@@ -90,6 +81,16 @@ class SqlStage(Stage):
 
 def _compiler(cycle: CycleState, operator: Operator) -> Compiler:
     return Compiler(cycle.event_time, cycle.views, operator.running.start, cycle.emit_from)
+
+
+def _write_groups(cycle: CycleState, operator: Operator) -> None:
+    """Merge new rows into the groups of a running aggregate."""
+    relation, id_ = operator.relation, operator.id
+    if isinstance(relation, Select) and running.keeps_partials(relation):
+        new = _compiler(cycle, operator).new_partials(relation, id_)
+        if new is not None:
+            text = running.merged(relation, cycle.snapshots.get(id_.text), new)
+            cycle.write_snapshot(id_.text, running.log(id_.text), text)
 
 
 def _is_logged(cycle: CycleState, operator: Operator) -> bool:
