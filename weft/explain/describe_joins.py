@@ -337,7 +337,8 @@ class _JoinOrders:
 
     def of(self, operator: Operator) -> Iterator[JoinOrder]:
         """The order of a select, if there is something to tell."""
-        place, history = operator.id.text, self._evidence.of_select(operator.id.text)
+        place = operator.id.text
+        history = [each for each in self._evidence.history if place in each.places]
         if len(operator.inputs) < 2 or (len(operator.inputs) < 3 and not history):
             return
         assert isinstance(operator.relation, Select)

@@ -14,15 +14,15 @@ becomes true with the cycle's commit.
 
 A node that is new begins with nothing, which is right for a query that is new. If an older query has come to read it,
 because the network was drawn up in another way, or because what was joined with a table went when the table changed,
-the pairs of rows that arrived before are put together then. So they are if the node was there all the time, for others:
-what is kept of its rows is what its readers need, of columns and of time. Labels of nodes that were there before, and
-were gone for a while, are not used again.
+the pairs of rows that arrived before are put together then. So they are if the node was there for others: what is kept
+of its rows is what its readers need, of columns and of time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -235,27 +235,21 @@ class JoinState:
 
     def hold(self, groups: Sequence[PreparedGroup], fresh: Mapping[LogId, NewRows]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
-        held = {**self.held, **self._read_again}
+        before = {**self.held, **self._read_again}
         self.held.clear()
         for each in groups:
-            name = each.group.name
-            if _needed(each) and not each.on_executors:
-                kept = self._with_new(each, held.get(name, JoinIndex({})), fresh.get(name))
-                if kept is not None:
-                    self.held[name] = kept
-
-    def _with_new(self, prepared: PreparedGroup, held: JoinIndex, fresh: NewRows | None) -> JoinIndex | None:
-        """What is held of a group, with the rows of this cycle; None if that is not all that is needed."""
-        needed, name = _needed(prepared), prepared.group.name
-        if self._segments(name) and not held.covers(needed, self.cycle):
-            # It will be read when a kept row is looked for.
-            return None
-        held.since = {node: min(first, self.cycle) for node, first in needed.items()}
-        if fresh is not None:
-            rows = fresh.table.filter(pa.array(fresh.membership.in_any(needed)))
-            held.add(rows, clocks_of(rows, len(prepared.group.legs)))
-        held.expire(self.since.get(name))
-        return held
+            name, needed = each.group.name, _needed(each)
+            held = before.get(name, JoinIndex({}))
+            is_whole = held.covers(needed, self.cycle) or not self._segments(name)
+            if not needed or each.on_executors or not is_whole:
+                # What lacks rows will be read when a kept row is looked for.
+                continue
+            held.since = {node: min(first, self.cycle) for node, first in needed.items()}
+            if name in fresh:
+                rows = fresh[name].table.filter(pa.array(fresh[name].membership.in_any(needed)))
+                held.add(rows, clocks_of(rows, len(each.group.legs)))
+            held.expire(self.since.get(name))
+            self.held[name] = held
 
 
 def _needed(prepared: PreparedGroup) -> dict[int, int]:
@@ -285,12 +279,10 @@ class NetworkPass:
         answers: dict[str, pa.Table] = {}
         waiting = (each for each in self.groups if each.group.name not in self._done)
         ready = [each for each in waiting if settled.issuperset(each.group.legs)]
-        for level in sorted({each.group.level for each in ready}):
-            here = [each for each in ready if each.group.level == level]
-            if level:
-                self._join(here)
-            else:
-                self._select(here)
+        # Lower levels come first.
+        for level, alike in groupby(ready, lambda each: each.group.level):
+            here = list(alike)
+            (self._join if level else self._select)(here)
             for each in here:
                 self._done.add(each.group.name)
                 places.update(select.place for select in each.selects)
@@ -305,12 +297,11 @@ class NetworkPass:
 
     def _select(self, groups: Iterable[PreparedGroup]) -> None:
         """One pass over the new rows of each log, in one job."""
-        named, new = {each.group.name: each for each in groups}, self.state.views.new
-        texts = [new_rows(each, new[name], self.sampling.get(name)) for name, each in named.items() if name in new]
-        found = self.jobs.collected(texts)
-        for name, each in named.items():
-            if name in found:
-                self._take(each, found[name])
+        new = self.state.views.new
+        named: dict[str, PreparedGroup] = {each.group.name: each for each in groups if each.group.name in new}
+        texts = [new_rows(each, new[each.group.name], self.sampling.get(name)) for name, each in named.items()]
+        for name, rows in self.jobs.collected(texts).items():
+            self._take(named[name], rows)
 
     def take_straight(
         self, prepared: PreparedGroup, rows: pa.Table, watermark: Clock, is_logged: bool
@@ -351,13 +342,11 @@ class NetworkPass:
 
     def _met(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
-        there = [probe for probe in probes if probe.prepared.on_executors]
-        yield from self._met_on_executors(there)
+        yield from self._met_on_executors([probe for probe in probes if probe.prepared.on_executors])
         for probe in probes:
             held = None if probe.prepared.on_executors else self.state.held_rows(probe.other)
             if held is not None:
-                for table in with_held(probe, held):
-                    yield probe, table
+                yield from ((probe, table) for table in with_held(probe, held))
 
     def _met_on_executors(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""

@@ -5,10 +5,9 @@
     stored.keep()
 
 Opening a project takes up the nodes as they were, with their numbers, however many queries there are. After that, only
-what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing.
-
-What is kept saves time and nothing else: no answer depends on it. An index that another weft has written, or that
-cannot be read, is planned again; one that cannot be written is written with the next change. Both are noted in the log.
+what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing. It saves
+time and nothing else: an index that another weft has written, or that cannot be read, is planned again; one that cannot
+be written is written with the next change.
 
 Measurements and decisions are recorded cycle by cycle:
 
@@ -28,7 +27,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -52,7 +51,6 @@ class StoredNetwork:
 
     def __init__(self, catalog: Catalog | None, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
         self._catalog = catalog
-        self._made_by = blake2b(_code().encode(), digest_size=16).hexdigest()
         self.planner = Planner(statistics)
         #: Whether what is in the catalog is of no use, and has to go when something is written.
         self._is_anew = False
@@ -74,17 +72,12 @@ class StoredNetwork:
                 self.planner.register(place, select, logs)
         return self.planner.network
 
-    def keep(self) -> None:
-        """Write down what has changed, if there is a catalog that can be written to."""
-        if self._catalog is not None and self._catalog.writable:
-            self._keep(self._catalog)
-
     def _take_up(self, catalog: Catalog) -> None:
         first = 1
         try:
             with catalog.transaction():
                 made_by, first = catalog.computations.made_by, catalog.computations.next_number
-                if made_by == self._made_by:
+                if made_by == _code():
                     self.planner.nodes.restore(catalog.computations.load())
                     require_sound(self.planner.nodes)
                     return
@@ -97,7 +90,11 @@ class StoredNetwork:
         self.planner = Planner(self.planner.statistics)
         self.planner.nodes.next_number = first
 
-    def _keep(self, catalog: Catalog) -> None:
+    def keep(self) -> None:
+        """Write down what has changed, if there is a catalog that can be written to."""
+        catalog = self._catalog
+        if catalog is None or not catalog.writable:
+            return
         changes = self.planner.nodes.changes()
         if not (changes.computations or changes.removed or changes.found or changes.lost):
             return
@@ -105,7 +102,7 @@ class StoredNetwork:
             with catalog.transaction():
                 if self._is_anew:
                     catalog.computations.clear()
-                catalog.computations.save(changes, self._made_by)
+                catalog.computations.save(changes, _code())
                 if not self._is_tidy:
                     catalog.computations.delete_unused_conditions()
         except CatalogError:
@@ -132,8 +129,6 @@ _KINDS = {kind.value: kind for kind in (SizeKind.ROWS, SizeKind.NEW, SizeKind.SH
 _AT_ONCE = 64
 
 _FROM, _TO, _SELECT = "from ", "to ", "select "
-#: Between the logs of a reason and what it says of them.
-_BREAK = " | "
 
 
 @dataclass(frozen=True)
@@ -144,10 +139,6 @@ class RecordedSizes:
     #: Of each join, in the newest cycle that tells of it: the pairs that were looked at, and those that were kept.
     pairs: Mapping[str, tuple[int, int]]
     history: tuple[Redecided, ...]
-
-    def of_select(self, place: str) -> tuple[Redecided, ...]:
-        """The decisions about a select, by its place."""
-        return tuple(each for each in self.history if place in each.places)
 
     def document(self) -> dict[str, Any]:
         """All of it as plain data, without what is empty."""
@@ -165,7 +156,7 @@ class RecordedSizes:
                     "to": each.after,
                     "cost_before": each.cost_before,
                     "cost_after": each.cost_after,
-                    "observed": {_text(known): value for known, value in each.observed},
+                    "observed": {f"{_key(known)} | {_name(known)}": value for known, value in each.observed},
                 }
                 for each in self.history
             ],
@@ -227,10 +218,6 @@ def _key(known: SizeKey) -> str:
     return f"{known.kind.value}:{' x '.join(known.logs)}"
 
 
-def _text(known: SizeKey) -> str:
-    return f"{_key(known)}{_BREAK}{_name(known)}"
-
-
 def _name(known: SizeKey) -> str:
     return known.of or known.kind.value
 
@@ -240,23 +227,12 @@ def _known(kind: SizeKind, logs: Sequence[str], name: str) -> SizeKey:
 
 
 def _redecided(cycle: int, numbers: Mapping[str, int | float]) -> Redecided:
-    (before, cost_before), (after, cost_after) = (next(_beginning(numbers, with_)) for with_ in (_FROM, _TO))
-    return Redecided(
-        cycle,
-        tuple(place for place, _ in _beginning(numbers, _SELECT)),
-        before,
-        after,
-        int(cost_before),
-        int(cost_after),
-        tuple(_reason(name, float(value)) for name, value in numbers.items() if name.startswith("[")),
-    )
+    def of(word: str) -> list[tuple[str, int | float]]:
+        return [(name.removeprefix(word), value) for name, value in numbers.items() if name.startswith(word)]
 
-
-def _beginning(numbers: Mapping[str, int | float], with_: str) -> Iterator[tuple[str, int | float]]:
-    return ((name.removeprefix(with_), value) for name, value in numbers.items() if name.startswith(with_))
-
-
-def _reason(text: str, value: float) -> tuple[SizeKey, float]:
-    """A number that a decision was made by, from `["share", ["stream f"], "T1.amount > 10"]`."""
-    kind, logs, name = json.loads(text)
-    return _known(_KINDS[kind], logs, name), value
+    ((before, cost_before),), ((after, cost_after),) = of(_FROM), of(_TO)
+    # What it was judged by: `["share", ["stream f"], "T1.amount > 10"]`.
+    reasons = [(*json.loads(name), float(value)) for name, value in numbers.items() if name.startswith("[")]
+    observed = tuple((_known(_KINDS[kind], logs, name), value) for kind, logs, name, value in reasons)
+    places = tuple(place for place, _ in of(_SELECT))
+    return Redecided(cycle, places, before, after, int(cost_before), int(cost_after), observed)
