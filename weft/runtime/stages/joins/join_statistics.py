@@ -93,8 +93,6 @@ BY_TURNS = 256
 SAMPLE_ROWS = 2_048
 #: Of how many columns the values are counted.
 _COLUMNS = 256
-
-
 #: The names of a group's conditions by the numbers of their clauses, and of its keys; each may have two.
 _Conditions: TypeAlias = tuple[list[tuple[int, tuple[SizeKey, ...]]], list[tuple[SizeKey, ...]]]
 
@@ -152,12 +150,12 @@ class JoinStatistics:
                     self.observed.see(SizeKey(SizeKind.NODE, each.group.legs, str(node)), count, possible)
                 if each.sides:
                     sides = [combinations(side.group.legs) for side in each.sides]
-                    for known, share in self._see_join(each, network.fresh, possible, sides).items():
+                    for known, share in self._see_join(each, network, possible, sides).items():
                         # Rows that have met others already are not as good as rows as they come.
                         if each.group.level == 1 or known not in tried:
                             derived.setdefault(known, share)
                 if fresh is not None:
-                    _add(counted, self._count(each, fresh, cycle))
+                    self._count(counted, each, fresh, cycle)
         for known, (part, whole) in {**counted, **tried}.items():
             if known not in derived:
                 self.observed.see(known, part, whole)
@@ -168,17 +166,16 @@ class JoinStatistics:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def _see_join(
-        self, prepared: PreparedGroup, fresh: Mapping[LogId, NewRows], possible: int, of_sides: Sequence[int]
+        self, prepared: PreparedGroup, network: NetworkPass, possible: int, of_sides: Sequence[int]
     ) -> dict[SizeKey, float]:
         """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
 
         What several keys let through together they are given equal parts in: for a join by all of them it makes no
         difference, and values that hang together, as an account and its bank, are not taken to be independent.
         """
-        group, here = prepared.group, fresh.get(prepared.group.name)
+        group, here = prepared.group, network.fresh.get(prepared.group.name)
         looked_at = len(here.membership) if here is not None else 0
-        kept = int(here.membership.in_any(prepared.evaluator.nodes).sum()) if here is not None else 0
-        self.pairs[group.name] = looked_at, kept
+        self.pairs[group.name] = looked_at, network.rows_in(prepared, prepared.evaluator.nodes)
         known = [SizeKey(kind, group.legs, group.name) for kind in (SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT)]
         joined = tuple(group.parents(number) for number in range(len(prepared.sides)))
         if self._joined.setdefault(group.name, joined) != joined:
@@ -188,10 +185,8 @@ class JoinStatistics:
                 self.observed.forget(each)
         self.observed.see(known[0], looked_at, possible)
         for number, (side, of_side) in enumerate(zip(prepared.sides, of_sides, strict=True)):
-            rows = fresh.get(side.group.name)
-            read = int(rows.membership.in_any(group.parents(number)).sum()) if rows is not None else 0
             if of_side:
-                self.observed.see(known[1 + number], read, of_side)
+                self.observed.see(known[1 + number], network.rows_in(side, group.parents(number)), of_side)
         shares = [self.observed.value(each) for each in known]
         _, keys = self._conditions_of(prepared)
         if not keys or shares[0] is None or shares[1] is None or shares[2] is None:
@@ -210,22 +205,27 @@ class JoinStatistics:
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _count(self, prepared: PreparedGroup, fresh: NewRows, cycle: int) -> Iterator[tuple[SizeKey, int, int]]:
-        """How many rows satisfy each condition, of how many. Of single rows, those of their log tell it best."""
+    def _count(
+        self, counted: dict[SizeKey, tuple[int, int]], prepared: PreparedGroup, fresh: NewRows, cycle: int
+    ) -> None:
+        """Count how many rows satisfy each condition, of how many.
+
+        What the rows of a log have told of themselves, their pairs do not tell better.
+        """
+        of_logs = {known for known in counted if len(known.logs) == 1}
         chosen = in_turn(self._conditions_of(prepared)[0], cycle, BY_TURNS)
         rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
         if rows:
             counts = fresh.membership.satisfying([number for number, _ in chosen], fresh.sample)
             for (_, names), count in zip(chosen, counts, strict=True):
                 for name in names:
-                    yield name, count, rows
+                    if name not in of_logs:
+                        part, whole = counted.get(name, (0, 0))
+                        counted[name] = part + count, whole + rows
 
     def _conditions_of(self, prepared: PreparedGroup) -> _Conditions:
-        if prepared not in self._conditions:
-            self._conditions[prepared] = self._found_conditions(prepared)
-        return self._conditions[prepared]
-
-    def _found_conditions(self, prepared: PreparedGroup) -> _Conditions:
+        if prepared in self._conditions:
+            return self._conditions[prepared]
         group, numbers = prepared.group, prepared.evaluator.clauses
         keys = {key.text: None for key in group.keys}
         clauses: dict[int, tuple[SizeKey, ...]] = {}
@@ -241,7 +241,8 @@ class JoinStatistics:
                         names_of_keys[condition.text] = names
                     else:
                         clauses[numbers[clause]] = names
-        return list(clauses.items()), list(names_of_keys.values())
+        found = self._conditions[prepared] = list(clauses.items()), list(names_of_keys.values())
+        return found
 
     def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[SizeKey]:
         """What a condition is called: over its legs in their order, and if there are two, the other way round too."""
@@ -252,38 +253,24 @@ class JoinStatistics:
     # -- values -------------------------------------------------------------------------------------------------------
 
     def _see_values(self, network: NetworkPass) -> None:
-        seen: set[tuple[str, str]] = set()
-        for log, column, side, name in _key_columns(network.groups):
-            fresh = network.fresh.get(side.group.name)
-            known = len(self._values) < _COLUMNS or (log, column) in self._values
-            if (log, column) in seen or fresh is None or not known or name not in fresh.table.column_names:
-                continue
-            seen.add((log, column))
-            numbers, present = fresh.keys.of_column(name)
-            values = self._values.setdefault((log, column), DistinctCount())
-            values.add(numbers[present])
-            if values.count:
-                self.observed.see(SizeKey(SizeKind.VALUES, (log,), column), values.count)
-
-
-def _key_columns(groups: Sequence[PreparedGroup]) -> Iterator[tuple[str, str, PreparedGroup, str]]:
-    """The columns of logs that joins look rows up by: log and column, and the group and the column that have them."""
-    for each in groups:
-        for number, side in enumerate(each.sides):
-            for key in each.group.keys if not side.sides else ():
-                expression = (key.left, key.right)[number]
-                if isinstance(expression, Column):
-                    place = side.columns.place_of(expression, -each.group.first_legs[number])
-                    yield side.group.name, expression.name, side, column_of(*place)
-
-
-def _add(counted: dict[SizeKey, tuple[int, int]], found: Iterator[tuple[SizeKey, int, int]]) -> None:
-    """Add what one group tells. What the rows of a log have told of themselves, their pairs do not tell better."""
-    of_logs = {known for known in counted if len(known.logs) == 1}
-    for known, part, whole in found:
-        if known not in of_logs:
-            before = counted.get(known, (0, 0))
-            counted[known] = before[0] + part, before[1] + whole
+        """Count the values of columns of logs that joins look rows up by."""
+        columns: dict[tuple[LogId, str], tuple[NewRows, str]] = {}
+        for each in network.groups:
+            for number, side in enumerate(each.sides):
+                fresh = network.fresh.get(side.group.name)
+                for key in each.group.keys if fresh is not None and not side.sides else ():
+                    expression = (key.left, key.right)[number]
+                    if fresh is not None and isinstance(expression, Column):
+                        name = column_of(*side.columns.place_of(expression, -each.group.first_legs[number]))
+                        if name in fresh.table.column_names:
+                            columns.setdefault((side.group.name, expression.name), (fresh, name))
+        for of, (fresh, name) in columns.items():
+            if len(self._values) < _COLUMNS or of in self._values:
+                numbers, present = fresh.keys.of_column(name)
+                values = self._values.setdefault(of, DistinctCount())
+                values.add(numbers[present])
+                if values.count:
+                    self.observed.see(SizeKey(SizeKind.VALUES, of[:1], of[1]), values.count)
 
 
 #: How many new rows of a log are tried in a cycle.
@@ -303,7 +290,7 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
             continue
         rows, side = groups[join.group.legs[way.leg]], 1 - way.side
         log = join.sides[side].group.name
-        new, held, there = network.fresh.get(rows.group.name), network.state.held.get(log), network.fresh.get(log)
+        new, held = network.fresh.get(rows.group.name), network.state.held.get(log)
         if new is None or held is None or way.column not in new.table.column_names:
             continue
         wanted = np.flatnonzero(new.membership.in_any(rows.group.feeding))
@@ -315,8 +302,7 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
         pairs = held.count(Lookup(numbers[with_key], clocks, *way.bounds), lookup_key_of(join, side))
         # The join reads as large a share of the rows of a log as of those of this cycle.
         arrived = network.arrived.get(log, 0)
-        read = int(there.membership.in_any(join.group.parents(side)).sum()) if there is not None else 0
-        share = read / arrived if arrived else 1.0
+        share = network.rows_in(join.sides[side], join.group.parents(side)) / arrived if arrived else 1.0
         possible = round(len(tried) * share * (before.get(log, 0) + arrived))
         if possible:
             yield join, pairs, possible

@@ -122,12 +122,10 @@ class _IndexedRows:
 
     def by(self, key: LookupKey) -> tuple[Positions, OrderedNumbers]:
         if key not in self.sorted:
-            if set(key.columns).issubset(self.table.column_names):
-                numbers, present = self.keys.of(key.columns)
-            else:
-                # Rows from before these columns were needed have none: the queries that look for them are younger.
-                numbers, present = np.empty(0, dtype=np.int64), np.empty(0, dtype=bool)
-            rows = np.flatnonzero(present)
+            # Rows from before these columns were needed have none: the queries that look for them are younger.
+            is_known = set(key.columns).issubset(self.table.column_names)
+            numbers, present = self.keys.of(key.columns if is_known else ())
+            rows = np.flatnonzero(present & is_known)
             order, known = ordered(numbers[rows], np.asarray(self.table[key.clock])[rows])
             self.sorted[key] = rows[order], known
         return self.sorted[key]
@@ -189,21 +187,18 @@ class JoinIndex:
             which, places = known.matches(asked)
             if len(which):
                 rows = pa.array(order[places])
-                arrays = [_taken(chunk.table, name, type_, rows) for name, type_ in columns]
+                known_names = chunk.table.column_names
+                arrays = [
+                    chunk.table[name].take(rows) if name in known_names else pa.nulls(len(rows), type_)
+                    for name, type_ in columns
+                ]
                 result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
     def count(self, asked: Lookup, key: LookupKey) -> int:
         """How many pairs there are of numbers and the rows that are looked for."""
-        total = 0
-        for chunk in self.chunks:
-            begin, end = chunk.by(key)[1].stretches(asked)
-            total += int((end - begin).sum())
-        return total
-
-
-def _taken(table: pa.Table, name: str, type_: pa.DataType, rows: pa.Array) -> pa.ChunkedArray | pa.Array:
-    return table[name].take(rows) if name in table.column_names else pa.nulls(len(rows), type_)
+        stretches = (chunk.by(key)[1].stretches(asked) for chunk in self.chunks)
+        return sum(int((end - begin).sum()) for begin, end in stretches)
 
 
 @dataclass(frozen=True)

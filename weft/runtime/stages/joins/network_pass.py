@@ -293,6 +293,11 @@ class NetworkPass:
         """Hold the rows of this cycle in the driver, now that it is committed."""
         self.state.hold(self.groups, self.fresh)
 
+    def rows_in(self, prepared: PreparedGroup, nodes: Iterable[int]) -> int:
+        """How many new rows of a group are in some nodes."""
+        fresh = self.fresh.get(prepared.group.name)
+        return 0 if fresh is None else int(fresh.membership.in_any(nodes).sum())
+
     # -- selections ---------------------------------------------------------------------------------------------------
 
     def _select(self, groups: Iterable[PreparedGroup]) -> None:
