@@ -189,7 +189,7 @@ class _NetworkInWords:
         for number, family in self._families.homes.items():
             members.setdefault(family.name, []).append(number)
         for family in self._families.groups:
-            if family.sides is None:
+            if not family.sides:
                 continue
             numbers = members[family.name]
             joins = tuple(each for each in numbers if self._planned.nodes[each].is_join)

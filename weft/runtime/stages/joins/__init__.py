@@ -4,7 +4,7 @@ stage.py             the stage, and the network of the queries between cycles
 network_pass.py      the groups in a cycle, level by level, and what is kept of them from cycle to cycle
 lookups.py           new rows that look for others, and the rows that the driver holds for them
 spark_jobs.py        rows that Spark selects, and kept rows that it probes
-prepared.py          a group made ready to run
+prepared.py          groups made ready to run
 row_checks.py        predicates as checks of columns, and one condition for many nodes
 join_groups.py       nodes whose rows are made in one step, and how far apart the clocks of rows that meet can be
 join_statistics.py   what a cycle tells about sizes, and about joins that do not run

@@ -19,13 +19,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
-from weft.algebra import Call, Expression, Input, Select, Source, Table
+from weft.algebra import Call, Column, DataType, Expression, Field, Input, Select, Source, Table
+from weft.algebra.types import BIGINT, BOOLEAN, STRING
 from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, Node, Result
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literal_expressions import expression_of
-from weft.predicates.terms import sources_of
+from weft.predicates.row_matching import RowMatcher
+from weft.predicates.terms import columns_of, sources_of
+from weft.runtime.columnar.rows import ARRIVAL
+from weft.runtime.columnar.spark_expressions import spark_sql
+from weft.runtime.stages.joins.row_checks import Columns, bounding_condition, bounding_predicates, clock_of, column_of
 from weft.windows.join_windows import Bounds
 
 
@@ -41,27 +46,63 @@ class JoinKey:
     right: Expression = field(compare=False)
 
 
+#: Whether a leg of the row came too late for windows; the labels of the nodes that a row is in, and of its parents'.
+LATE, NODES = "_late", "_nodes"
+PARENT_NODES = ("_left_nodes", "_right_nodes")
+
+
+@dataclass(frozen=True)
+class SelectOutput:
+    """Where a select's rows are taken: from a node, with a column for each of its outputs."""
+
+    place: str
+    node: int
+    first: int
+    outputs: tuple[tuple[Field, str], ...]
+
+
 @dataclass(eq=False)
 class JoinGroup:
-    """Nodes over the same logs whose rows are made in one step. Without sides it is what a log gives."""
+    """Nodes over the same logs whose rows are made in one step. Without sides it is what a log gives.
+
+    It is made of the network alone. What follows the joins that it is a side of is there once it is made ready to run
+    (`prepared.py`).
+    """
 
     name: LogId
     legs: tuple[LogId, ...]
-    sides: tuple[JoinGroup, JoinGroup] | None = None
+    sides: tuple[JoinGroup, ...] = ()
     keys: tuple[JoinKey, ...] = ()
     #: By number; parents before children.
     nodes: dict[int, GroupNode] = field(default_factory=dict)
     #: The joins that it is a side of.
     above: list[JoinGroup] = field(default_factory=list)
+    columns: Columns = field(default_factory=lambda: Columns(()))
+    selects: list[SelectOutput] = field(default_factory=list)
+    #: The selects that need its rows.
+    uses: list[Use] = field(default_factory=list)
+    #: The nodes whose rows later cycles look for, each with the first cycle from whose rows on they do.
+    awaited_from: dict[int, int] = field(default_factory=dict)
+    #: For each node the selects that need its rows, by place, and the first cycle whose rows each of them sees.
+    readers: dict[int, dict[str, int]] = field(default_factory=dict)
+    #: The columns of a log that joins refer to, in whatever order they are made.
+    joined_by: set[str] = field(default_factory=set)
+    #: For each side the columns of its keys, if it has any (on executors: the one that holds their number), and the
+    #: conditions that
+    #: its rows satisfy, as SQL.
+    key_columns: tuple[tuple[str, ...], ...] = ()
+    side_conditions: tuple[str, ...] = ()
+    #: Whether kept rows stay with the executors: see `stage.py`.
+    on_executors: bool = False
+    evaluator: RowMatcher = field(default_factory=lambda: RowMatcher({}))
 
     @property
     def level(self) -> int:
-        return 0 if self.sides is None else 1 + max(side.level for side in self.sides)
+        return 1 + max(side.level for side in self.sides) if self.sides else 0
 
     @property
     def first_legs(self) -> tuple[int, int]:
         """Where among the legs those of each side begin."""
-        assert self.sides is not None
         return 0, len(self.sides[0].legs)
 
     def parents(self, side: int) -> frozenset[int]:
@@ -74,11 +115,66 @@ class JoinGroup:
         read = {
             node
             for join in self.above
-            for side, group in enumerate(join.sides or ())
+            for side, group in enumerate(join.sides)
             if group is self
             for node in join.parents(side)
         }
         return tuple(sorted(read))
+
+    @cached_property
+    def band(self) -> Band | None:
+        return band_of(self, self.uses)
+
+    def ahead(self, side: int) -> tuple[int, int] | tuple[None, None]:
+        """How much the clock of a row of a side can be ahead of that of a row of the other; None if by any time."""
+        return (None, None) if self.band is None else self.band.ahead(side)
+
+    def band_clock(self, side: int) -> str:
+        """The clock of a side's rows that the band of a join is about."""
+        if self.band is None:
+            return clock_of(0)
+        return clock_of((self.band.left, self.band.right)[side] - self.first_legs[side])
+
+    @cached_property
+    def reach(self) -> dict[Source, int | None]:
+        return reach_of(self.uses)
+
+    @cached_property
+    def condition(self) -> str:
+        """What every needed row of a log satisfies, as SQL; nothing if it is not restricted."""
+        # Its columns are read, and not passed on.
+        return "" if self._bound is None else spark_sql(self._bound, lambda each: column_of(*self._place(each)))
+
+    @cached_property
+    def read_by_condition(self) -> frozenset[str]:
+        """The columns of the log that the condition is about."""
+        return frozenset(self._place(each)[1] for each in columns_of(self._bound)) if self._bound else frozenset()
+
+    @cached_property
+    def _bound(self) -> Expression | None:
+        return bounding_condition(bounding_predicates([demands(self, node) for node in self.evaluator.nodes]))
+
+    def _place(self, leaf: object) -> tuple[int, str]:
+        assert isinstance(leaf, Column)
+        return self.columns.place_of(leaf, 0)
+
+    @cached_property
+    def first(self) -> int:
+        """The first cycle whose rows are seen."""
+        return min((each.first for each in self.uses), default=0)
+
+    @property
+    def is_timely(self) -> bool:
+        """Whether no row that came too late is wanted."""
+        return all(each.timely for each in self.nodes.values() if len(each.parents) == 2)
+
+    @property
+    def stored(self) -> list[tuple[str, DataType]]:
+        """The columns of its rows that are passed on, by name."""
+        values = [(column_of(*each), self.columns.type_of(column_of(*each))) for each in sorted(self.columns.wanted)]
+        clocks = [(clock_of(leg), BIGINT) for leg in range(len(self.legs))]
+        labels = [(NODES, STRING)] if self.sides else []
+        return [*values, *clocks, (ARRIVAL, BIGINT), (LATE, BOOLEAN), *labels]
 
 
 @dataclass(frozen=True)
@@ -201,7 +297,7 @@ def uses_below(group: JoinGroup, node: int, use: Use) -> Iterator[tuple[JoinGrou
     member = group.nodes[node]
     if len(member.parents) == 1:
         yield from uses_below(group, member.parents[0], use)
-    elif group.sides is not None:
+    elif group.sides:
         for side, parent, first_leg in zip(group.sides, member.parents, group.first_legs, strict=True):
             inputs = use.inputs[first_leg : first_leg + len(side.legs)]
             yield from uses_below(side, parent, Use(use.select, inputs, use.first, use.bounds))

@@ -43,10 +43,9 @@ from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
-from weft.runtime.stages.joins.join_groups import JoinGroups, band_between
+from weft.runtime.stages.joins.join_groups import JoinGroup, JoinGroups, band_between
 from weft.runtime.stages.joins.lookups import Lookup, NewRows, lookup_key_of
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.stages.joins.prepared import PreparedGroup
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of, conjunction_of
 
 #: How many of the least numbers are kept: the count is off by about six percent.
@@ -107,7 +106,7 @@ class JoinStatistics:
         #: By group the nodes of either side that it joined when it was last counted.
         self._joined: dict[str, tuple[frozenset[int], ...]] = {}
         self._renaming = Renaming()
-        self._conditions: dict[PreparedGroup, _Conditions] = {}
+        self._conditions: dict[JoinGroup, _Conditions] = {}
         self._values: dict[tuple[str, str], DistinctCount] = {}
 
     def name_nodes(self, network: Network, groups: JoinGroups) -> None:
@@ -135,7 +134,7 @@ class JoinStatistics:
             known = [before.get(log, 0) for log in legs]
             return prod(rows + arrived.get(log, 0) for rows, log in zip(known, legs, strict=True)) - prod(known)
 
-        for log in {leg for each in network.groups for leg in each.group.legs}:
+        for log in {leg for each in network.groups for leg in each.legs}:
             self.observed.see(SizeKey(SizeKind.NEW, (log,)), arrived.get(log, 0))
             self.observed.see(SizeKey(SizeKind.ROWS, (log,)), before.get(log, 0) + arrived.get(log, 0))
         counted: dict[SizeKey, tuple[int, int]] = {}
@@ -143,16 +142,16 @@ class JoinStatistics:
         tried = self._tried(network, before)
         self.pairs = {}
         for each in network.groups:
-            fresh, possible = network.fresh.get(each.group.name), combinations(each.group.legs)
+            fresh, possible = network.fresh.get(each.name), combinations(each.legs)
             if possible:
                 for node in in_turn(list(each.evaluator.nodes), cycle, BY_TURNS):
                     count = fresh.membership.count(node) if fresh is not None else 0
-                    self.observed.see(SizeKey(SizeKind.NODE, each.group.legs, str(node)), count, possible)
+                    self.observed.see(SizeKey(SizeKind.NODE, each.legs, str(node)), count, possible)
                 if each.sides:
-                    sides = [combinations(side.group.legs) for side in each.sides]
+                    sides = [combinations(side.legs) for side in each.sides]
                     for known, share in self._see_join(each, network, possible, sides).items():
                         # Rows that have met others already are not as good as rows as they come.
-                        if each.group.level == 1 or known not in tried:
+                        if each.level == 1 or known not in tried:
                             derived.setdefault(known, share)
                 if fresh is not None:
                     self._count(counted, each, fresh, cycle)
@@ -166,29 +165,29 @@ class JoinStatistics:
     # -- joins --------------------------------------------------------------------------------------------------------
 
     def _see_join(
-        self, prepared: PreparedGroup, network: NetworkPass, possible: int, of_sides: Sequence[int]
+        self, group: JoinGroup, network: NetworkPass, possible: int, of_sides: Sequence[int]
     ) -> dict[SizeKey, float]:
         """Count the pairs that a join looked at, and say what share of all pairs its keys let through.
 
         What several keys let through together they are given equal parts in: for a join by all of them it makes no
         difference, and values that hang together, as an account and its bank, are not taken to be independent.
         """
-        group, here = prepared.group, network.fresh.get(prepared.group.name)
+        here = network.fresh.get(group.name)
         looked_at = len(here.membership) if here is not None else 0
-        self.pairs[group.name] = looked_at, network.rows_in(prepared, prepared.evaluator.nodes)
+        self.pairs[group.name] = looked_at, network.rows_in(group, group.evaluator.nodes)
         known = [SizeKey(kind, group.legs, group.name) for kind in (SizeKind.LOOKED_AT, SizeKind.LEFT, SizeKind.RIGHT)]
-        joined = tuple(group.parents(number) for number in range(len(prepared.sides)))
+        joined = tuple(group.parents(number) for number in range(len(group.sides)))
         if self._joined.setdefault(group.name, joined) != joined:
             # Of other rows, another share is looked at: one of the old and one of the new would say nothing together.
             self._joined[group.name] = joined
             for each in known:
                 self.observed.forget(each)
         self.observed.see(known[0], looked_at, possible)
-        for number, (side, of_side) in enumerate(zip(prepared.sides, of_sides, strict=True)):
+        for number, (side, of_side) in enumerate(zip(group.sides, of_sides, strict=True)):
             if of_side:
                 self.observed.see(known[1 + number], network.rows_in(side, group.parents(number)), of_side)
         shares = [self.observed.value(each) for each in known]
-        _, keys = self._conditions_of(prepared)
+        _, keys = self._conditions_of(group)
         if not keys or shares[0] is None or shares[1] is None or shares[2] is None:
             return {}
         let_through = min(1.0, shares[0] / (shares[1] * shares[2])) ** (1 / len(keys))
@@ -205,15 +204,13 @@ class JoinStatistics:
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
-    def _count(
-        self, counted: dict[SizeKey, tuple[int, int]], prepared: PreparedGroup, fresh: NewRows, cycle: int
-    ) -> None:
+    def _count(self, counted: dict[SizeKey, tuple[int, int]], group: JoinGroup, fresh: NewRows, cycle: int) -> None:
         """Count how many rows satisfy each condition, of how many.
 
         What the rows of a log have told of themselves, their pairs do not tell better.
         """
         of_logs = {known for known in counted if len(known.logs) == 1}
-        chosen = in_turn(self._conditions_of(prepared)[0], cycle, BY_TURNS)
+        chosen = in_turn(self._conditions_of(group)[0], cycle, BY_TURNS)
         rows = len(fresh.membership) if fresh.sample is None else int(fresh.sample.sum())
         if rows:
             counts = fresh.membership.satisfying([number for number, _ in chosen], fresh.sample)
@@ -223,15 +220,15 @@ class JoinStatistics:
                         part, whole = counted.get(name, (0, 0))
                         counted[name] = part + count, whole + rows
 
-    def _conditions_of(self, prepared: PreparedGroup) -> _Conditions:
-        if prepared in self._conditions:
-            return self._conditions[prepared]
-        group, numbers = prepared.group, prepared.evaluator.clauses
+    def _conditions_of(self, group: JoinGroup) -> _Conditions:
+        if group in self._conditions:
+            return self._conditions[group]
+        numbers = group.evaluator.clauses
         keys = {key.text: None for key in group.keys}
         clauses: dict[int, tuple[SizeKey, ...]] = {}
         names_of_keys: dict[str, tuple[SizeKey, ...]] = {}
         # Names of columns follow from what they hold: the group's own are not touched.
-        columns = Columns(prepared.columns.legs)
+        columns = Columns(group.columns.legs)
         for member in group.nodes.values():
             conjunction = conjunction_of(member.predicates, columns)
             for condition, clause in zip(member.predicates.disjunctions, conjunction, strict=True):
@@ -241,7 +238,7 @@ class JoinStatistics:
                         names_of_keys[condition.text] = names
                     else:
                         clauses[numbers[clause]] = names
-        found = self._conditions[prepared] = list(clauses.items()), list(names_of_keys.values())
+        found = self._conditions[group] = list(clauses.items()), list(names_of_keys.values())
         return found
 
     def _names(self, condition: Disjunction, legs: Sequence[str]) -> Iterator[SizeKey]:
@@ -257,13 +254,13 @@ class JoinStatistics:
         columns: dict[tuple[LogId, str], tuple[NewRows, str]] = {}
         for each in network.groups:
             for number, side in enumerate(each.sides):
-                fresh = network.fresh.get(side.group.name)
-                for key in each.group.keys if fresh is not None and not side.sides else ():
+                fresh = network.fresh.get(side.name)
+                for key in each.keys if fresh is not None and not side.sides else ():
                     expression = (key.left, key.right)[number]
                     if fresh is not None and isinstance(expression, Column):
-                        name = column_of(*side.columns.place_of(expression, -each.group.first_legs[number]))
+                        name = column_of(*side.columns.place_of(expression, -each.first_legs[number]))
                         if name in fresh.table.column_names:
-                            columns.setdefault((side.group.name, expression.name), (fresh, name))
+                            columns.setdefault((side.name, expression.name), (fresh, name))
         for of, (fresh, name) in columns.items():
             if len(self._values) < _COLUMNS or of in self._values:
                 numbers, present = fresh.keys.of_column(name)
@@ -277,23 +274,23 @@ class JoinStatistics:
 TRIED = 2_048
 
 
-def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[tuple[PreparedGroup, int, int]]:
+def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator[tuple[JoinGroup, int, int]]:
     """Try new rows on joins that do not run, after a cycle whose rows are held already.
 
     Gives the join that looks up by the same key, the pairs that were found, and how many were possible. `before` says
     how many rows of each log had come before the cycle that were kept or could have been.
     """
-    groups = {each.group.name: each for each in network.groups}
+    groups = {each.name: each for each in network.groups}
     for join in network.groups:
         way = _key_of_leg(join)
         if way is None:
             continue
-        rows, side = groups[join.group.legs[way.leg]], 1 - way.side
-        log = join.sides[side].group.name
-        new, held = network.fresh.get(rows.group.name), network.state.held.get(log)
+        rows, side = groups[join.legs[way.leg]], 1 - way.side
+        log = join.sides[side].name
+        new, held = network.fresh.get(rows.name), network.state.held.get(log)
         if new is None or held is None or way.column not in new.table.column_names:
             continue
-        wanted = np.flatnonzero(new.membership.in_any(rows.group.feeding))
+        wanted = np.flatnonzero(new.membership.in_any(rows.feeding))
         tried = wanted[:: -(-len(wanted) // TRIED) or 1]
         numbers, present = new.keys.of((way.column,))
         # Rows without a key find nothing.
@@ -302,7 +299,7 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
         pairs = held.count(Lookup(numbers[with_key], clocks, *way.bounds), lookup_key_of(join, side))
         # The join reads as large a share of the rows of a log as of those of this cycle.
         arrived = network.arrived.get(log, 0)
-        share = network.rows_in(join.sides[side], join.group.parents(side)) / arrived if arrived else 1.0
+        share = network.rows_in(join.sides[side], join.parents(side)) / arrived if arrived else 1.0
         possible = round(len(tried) * share * (before.get(log, 0) + arrived))
         if possible:
             yield join, pairs, possible
@@ -318,22 +315,22 @@ class _KeyOfLeg:
     bounds: tuple[int | None, int | None]
 
 
-def _key_of_leg(prepared: PreparedGroup) -> _KeyOfLeg | None:
+def _key_of_leg(group: JoinGroup) -> _KeyOfLeg | None:
     """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
-    if prepared.on_executors or len(prepared.group.keys) != 1:
+    if group.on_executors or len(group.keys) != 1:
         return None
-    sides = [number for number, side in enumerate(prepared.sides) if side.sides]
+    sides = [number for number, side in enumerate(group.sides) if side.sides]
     if len(sides) != 1:
         return None
     (side,) = sides
-    looked_in = prepared.sides[1 - side]
-    (name,) = prepared.key_columns[side]
+    looked_in = group.sides[1 - side]
+    (name,) = group.key_columns[side]
     leg_name, _, local = name.removeprefix("t").partition("_")
-    if looked_in.group.name.is_table or not leg_name.isdigit():
+    if looked_in.name.is_table or not leg_name.isdigit():
         return None
-    leg, other = int(leg_name) + prepared.group.first_legs[side], prepared.group.first_legs[1 - side]
-    if prepared.group.legs[leg].is_table:
+    leg, other = int(leg_name) + group.first_legs[side], group.first_legs[1 - side]
+    if group.legs[leg].is_table:
         return None
-    band = band_between(leg, other, prepared.uses)
+    band = band_between(leg, other, group.uses)
     bounds = (None, None) if band is None else (band.low, band.high)
     return _KeyOfLeg(side, leg, column_of(0, local), bounds)

@@ -24,7 +24,7 @@ from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
 from weft.runtime.columnar.rows import ARRIVAL
-from weft.runtime.stages.joins.prepared import LATE, NODES, PARENT_NODES, PreparedGroup
+from weft.runtime.stages.joins.join_groups import LATE, NODES, PARENT_NODES, JoinGroup
 from weft.runtime.stages.joins.row_checks import clock_of
 from weft.runtime.stages.joins.spark_jobs import HASH, PROBED_CLOCK, ROW, side_columns
 
@@ -219,39 +219,39 @@ class NewRows:
 class JoinProbe:
     """Rows of one side, as positions in the table of its new rows, and the numbers that they look for."""
 
-    prepared: PreparedGroup
+    group: JoinGroup
     side: int
     table: pa.Table
     rows: Positions
     numbers: Positions
 
     @property
-    def other(self) -> PreparedGroup:
+    def other(self) -> JoinGroup:
         """The side that it looks into."""
-        return self.prepared.sides[1 - self.side]
+        return self.group.sides[1 - self.side]
 
     @property
     def clocks(self) -> Positions:
         """The clock of each row that tells how far the rows are that it can meet."""
-        return np.asarray(self.table[self.prepared.band_clock(self.side)])[self.rows]
+        return np.asarray(self.table[self.group.band_clock(self.side)])[self.rows]
 
     def taken(self, rows: Positions) -> pa.Table:
         """New rows with the columns that the join needs."""
-        names = [name for name, _ in side_columns(self.prepared, self.side)]
+        names = [name for name, _ in side_columns(self.group, self.side)]
         return self.table.select(names).take(pa.array(rows))
 
     def met(self, rows: Positions, kept: pa.Table) -> pa.Table:
         """New rows, and beside each of them a kept row of the other side, as rows of the join."""
         new = self.taken(rows)
-        return pairs_of(self.prepared, new, kept) if self.side == 0 else pairs_of(self.prepared, kept, new)
+        return pairs_of(self.group, new, kept) if self.side == 0 else pairs_of(self.group, kept, new)
 
 
-def pairs_of(prepared: PreparedGroup, left: pa.Table, right: pa.Table) -> pa.Table:
+def pairs_of(group: JoinGroup, left: pa.Table, right: pa.Table) -> pa.Table:
     """Row i of the left side with row i of the right side, as rows of the join."""
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for side, rows in enumerate((left, right)):
-        first = prepared.group.first_legs[side]
-        for name, _ in side_columns(prepared, side):
+        first = group.first_legs[side]
+        for name, _ in side_columns(group, side):
             if name == NODES:
                 columns[PARENT_NODES[side]] = rows[name]
             elif name not in (ARRIVAL, LATE):
@@ -267,65 +267,65 @@ def clocks_of(table: pa.Table, legs: int) -> Positions:
     return np.asarray(np.maximum.reduce([np.asarray(table[clock_of(leg)]) for leg in range(legs)]))
 
 
-def probes_of(prepared: PreparedGroup, fresh: Mapping[LogId, NewRows]) -> list[JoinProbe]:
+def probes_of(group: JoinGroup, fresh: Mapping[LogId, NewRows]) -> list[JoinProbe]:
     """The new rows of either side that are in a node which the join reads."""
     found = []
-    for number, side in enumerate(prepared.sides):
-        new = fresh.get(side.group.name)
+    for number, side in enumerate(group.sides):
+        new = fresh.get(side.name)
         if new is not None:
-            wanted = new.membership.in_any(prepared.group.parents(number))
-            if prepared.is_timely:
+            wanted = new.membership.in_any(group.parents(number))
+            if group.is_timely:
                 wanted &= ~np.asarray(new.table[LATE])
-            probe = _probe(prepared, number, new, wanted)
+            probe = _probe(group, number, new, wanted)
             if len(probe.rows):
                 found.append(probe)
     return found
 
 
-def _probe(prepared: PreparedGroup, side: int, new: NewRows, wanted: Mask) -> JoinProbe:
-    table, columns = new.table, prepared.key_columns[side]
-    if prepared.on_executors and columns:
+def _probe(group: JoinGroup, side: int, new: NewRows, wanted: Mask) -> JoinProbe:
+    table, columns = new.table, group.key_columns[side]
+    if group.on_executors and columns:
         # Spark has computed the numbers, since it computes those of the rows that are looked for.
         found = table[columns[0]]
         numbers, present = np.asarray(found.fill_null(0)), np.asarray(found.is_valid())
     else:
         numbers, present = new.keys.of(columns)
     rows = np.flatnonzero(wanted & present)
-    probe = JoinProbe(prepared, side, table, rows, numbers[rows])
-    if columns or prepared.band is None or not prepared.on_executors:
+    probe = JoinProbe(group, side, table, rows, numbers[rows])
+    if columns or group.band is None or not group.on_executors:
         return probe
     # Rows without keys look into buckets of the other side's clocks: one or two each.
-    low, high = prepared.band.ahead(1 - side)
-    first, last = (probe.clocks + low) // prepared.band.width, (probe.clocks + high) // prepared.band.width
+    low, high = group.band.ahead(1 - side)
+    first, last = (probe.clocks + low) // group.band.width, (probe.clocks + high) // group.band.width
     two = np.flatnonzero(first != last)
-    return JoinProbe(prepared, side, table, np.concatenate([rows, rows[two]]), np.concatenate([first, last[two]]))
+    return JoinProbe(group, side, table, np.concatenate([rows, rows[two]]), np.concatenate([first, last[two]]))
 
 
 def both_new(left: JoinProbe, right: JoinProbe) -> pa.Table:
     """New rows of both sides that may meet."""
-    if not left.prepared.group.keys:
+    if not left.group.keys:
         # On executors some rows look into two buckets of time.
         left, right = (
             replace(each, rows=np.unique(each.rows), numbers=np.zeros(len(np.unique(each.rows)), dtype=np.int64))
             for each in (left, right)
         )
     order, known = ordered(right.numbers, right.clocks)
-    first, second = known.matches(Lookup(left.numbers, left.clocks, *left.prepared.ahead(1)))
-    return pairs_of(left.prepared, left.taken(left.rows[first]), right.taken(right.rows[order[second]]))
+    first, second = known.matches(Lookup(left.numbers, left.clocks, *left.group.ahead(1)))
+    return pairs_of(left.group, left.taken(left.rows[first]), right.taken(right.rows[order[second]]))
 
 
 def with_held(probe: JoinProbe, held: JoinIndex) -> Iterator[pa.Table]:
     """New rows of a side with the rows of the other that the driver holds."""
-    prepared, other = probe.prepared, 1 - probe.side
-    columns = [(name, arrow_type(type_)) for name, type_ in side_columns(prepared, other)]
-    looked_for = Lookup(probe.numbers, probe.clocks, *prepared.ahead(other))
-    for asked, kept in held.found(looked_for, lookup_key_of(prepared, other), columns):
+    group, other = probe.group, 1 - probe.side
+    columns = [(name, arrow_type(type_)) for name, type_ in side_columns(group, other)]
+    looked_for = Lookup(probe.numbers, probe.clocks, *group.ahead(other))
+    for asked, kept in held.found(looked_for, lookup_key_of(group, other), columns):
         yield probe.met(probe.rows[asked], kept)
 
 
-def lookup_key_of(prepared: PreparedGroup, side: int) -> LookupKey:
+def lookup_key_of(group: JoinGroup, side: int) -> LookupKey:
     """What the rows of a side are looked up by: the hashes of their keys, if there are any, and by time."""
-    return LookupKey(prepared.key_columns[side], prepared.band_clock(side))
+    return LookupKey(group.key_columns[side], group.band_clock(side))
 
 
 #: Spreads numbers of joins over numbers of keys: odd, and nothing up its sleeve (2⁶³ divided by the golden ratio).

@@ -36,7 +36,7 @@ from weft.predicates.row_matching import RowMatches
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
-from weft.runtime.stages.joins.join_groups import needed_since
+from weft.runtime.stages.joins.join_groups import NODES, JoinGroup, needed_since
 from weft.runtime.stages.joins.lookups import (
     JoinIndex,
     JoinProbe,
@@ -49,7 +49,6 @@ from weft.runtime.stages.joins.lookups import (
     salt,
     with_held,
 )
-from weft.runtime.stages.joins.prepared import NODES, PreparedGroup
 from weft.runtime.stages.joins.spark_jobs import (
     ROW,
     SAMPLED,
@@ -97,72 +96,72 @@ class JoinState:
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
-    def before(self, prepared: PreparedGroup) -> str | None:
+    def before(self, group: JoinGroup) -> str | None:
         """The rows of a group from before this cycle, as a select; None if there are none."""
-        name = prepared.group.name
-        if not prepared.sides:
-            return rows_of_log(prepared, self.views.old[name]) if name in self.views.old else None
+        name = group.name
+        if not group.sides:
+            return rows_of_log(group, self.views.old[name]) if name in self.views.old else None
         segments = self._segments(name)
         if not segments:
             return None
-        listed = ", ".join(name for name, _ in prepared.stored)
-        return f"SELECT {listed} FROM {self.jobs.registered(self.read(prepared, segments))}"
+        listed = ", ".join(name for name, _ in group.stored)
+        return f"SELECT {listed} FROM {self.jobs.registered(self.read(group, segments))}"
 
     def _segments(self, name: LogId) -> list[Segment]:
         return [*self.last.logs.get(name, ()), *self._made_up.get(name, ())]
 
-    def is_worth_compiling(self, groups: Iterable[PreparedGroup]) -> bool:
+    def is_worth_compiling(self, groups: Iterable[JoinGroup]) -> bool:
         """Whether enough rows of some groups are kept for compiling the plans that read them."""
-        logs = {each.group.name for each in groups}
+        logs = {each.name for each in groups}
         return sum(segment.rows for log in logs for segment in self._segments(log)) > _WORTH_COMPILING
 
-    def read(self, prepared: PreparedGroup, segments: Iterable[Segment]) -> DataFrame:
+    def read(self, group: JoinGroup, segments: Iterable[Segment]) -> DataFrame:
         """Kept rows of a joined group. Columns that were not needed when a row was kept are NULL."""
-        schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in prepared.stored)
+        schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in group.stored)
         return self.jobs.spark.read.schema(schema).parquet(*(self.storage.path(each.path) for each in segments))
 
-    def held_rows(self, prepared: PreparedGroup) -> JoinIndex | None:
+    def held_rows(self, group: JoinGroup) -> JoinIndex | None:
         """What the driver holds of a group, read again if it does not hold all that is needed; None for nothing."""
-        name, needed = prepared.group.name, _needed(prepared)
+        name, needed = group.name, _needed(group)
         for known in (self._read_again, self.held):
             if name in known and known[name].covers(needed, self.cycle):
                 return known[name]
-        rows = self.before(prepared)
+        rows = self.before(group)
         if rows is None or JoinIndex({}).covers(needed, self.cycle):
             return None
         self._read_again[name] = held = JoinIndex(needed)
-        compiled = self.is_worth_compiling([prepared])
-        table = self.jobs.collected([all_rows(prepared, rows)], compiled=compiled).get(name)
+        compiled = self.is_worth_compiling([group])
+        table = self.jobs.collected([all_rows(group, rows)], compiled=compiled).get(name)
         if table is not None:
-            table = self.jobs.with_computed({prepared: table})[prepared]
-            if not prepared.sides:
-                table = table.filter(pa.array(prepared.evaluator.of(table).in_any(needed)))
-            held.add(table, clocks_of(table, len(prepared.group.legs)))
+            table = self.jobs.with_computed({group: table})[group]
+            if not group.sides:
+                table = table.filter(pa.array(group.evaluator.of(table).in_any(needed)))
+            held.add(table, clocks_of(table, len(group.legs)))
         return held
 
     # -- labels -------------------------------------------------------------------------------------------------------
 
-    def labels(self, prepared: PreparedGroup) -> dict[int, str]:
+    def labels(self, group: JoinGroup) -> dict[int, str]:
         """The labels of the nodes of a joined group that joins above read."""
-        return self.states[prepared.group.name].labels_by_node if prepared.sides and prepared.group.feeding else {}
+        return self.states[group.name].labels_by_node if group.sides and group.feeding else {}
 
-    def membership(self, prepared: PreparedGroup, table: pa.Table) -> RowMatches:
+    def membership(self, group: JoinGroup, table: pa.Table) -> RowMatches:
         """Which rows of a join are in which nodes, their parents being labelled."""
         parents: dict[int, str] = {}
-        for side in prepared.sides:
+        for side in group.sides:
             parents |= self.labels(side)
-        return prepared.evaluator.of(table, parents)
+        return group.evaluator.of(table, parents)
 
-    def label(self, prepared: PreparedGroup) -> None:
+    def label(self, group: JoinGroup) -> None:
         """Settle how the nodes of a group are labelled in its log, and make up for rows that are not in it."""
-        if not prepared.group.feeding:
+        if not group.feeding:
             return
-        name = prepared.group.name
-        state = self.last.network.get(name, FamilyState(prepared.group.legs, {}))
+        name = group.name
+        state = self.last.network.get(name, FamilyState(group.legs, {}))
         labels: dict[str, tuple[int, int]] = {}
         missing: dict[int, str] = {}
-        needed = _needed(prepared)
-        for node in prepared.group.feeding:
+        needed = _needed(group)
+        for node in group.feeding:
             if node not in needed:
                 # Joins of this cycle read its rows; no later ones do, and they are not kept.
                 labels[str(node)] = (self.cycle, self.cycle + 1)
@@ -170,75 +169,73 @@ class JoinState:
             first = needed[node]
             known = state.labels.get(str(node))
             # The selects that need rows of the node from before this cycle.
-            older = {place for place, since in prepared.readers[node].items() if since < self.cycle}
+            older = {place for place, since in group.readers[node].items() if since < self.cycle}
             if known is not None and known[1] <= first and older.issubset(state.readers.get(str(node), ())):
                 labels[str(node)] = known
                 continue
             labels[str(node)] = (self.cycle, min(first, self.cycle))
             if first < self.cycle:
                 missing[node] = f"{node}.{self.cycle}"
-        readers = {str(node): tuple(prepared.readers[node]) for node in prepared.group.feeding}
-        self.states[name] = FamilyState(prepared.group.legs, labels, readers)
+        readers = {str(node): tuple(group.readers[node]) for node in group.feeding}
+        self.states[name] = FamilyState(group.legs, labels, readers)
         if missing:
             # What the driver holds has the labels of before.
             self.held.pop(name, None)
-            self._make_up(prepared, missing)
+            self._make_up(group, missing)
 
-    def _make_up(self, prepared: PreparedGroup, missing: Mapping[int, str]) -> None:
+    def _make_up(self, group: JoinGroup, missing: Mapping[int, str]) -> None:
         """Put together the pairs of kept rows that are in some nodes."""
-        left, right = (self.before(side) for side in prepared.sides)
+        left, right = (self.before(side) for side in group.sides)
         if left is None or right is None:
             return
-        compiled = self.is_worth_compiling(prepared.sides)
-        found = self.jobs.collected([met_before(prepared, left, right)], compiled=compiled)
+        compiled = self.is_worth_compiling(group.sides)
+        found = self.jobs.collected([met_before(group, left, right)], compiled=compiled)
         if not found:
             return
         (table,) = found.values()
         sides = [
-            pa.table({name: table[f"{alias}_{name}"] for name, _ in side_columns(prepared, side)})
+            pa.table({name: table[f"{alias}_{name}"] for name, _ in side_columns(group, side)})
             for side, alias in enumerate("lr")
         ]
-        table = self.jobs.with_computed({prepared: pairs_of(prepared, *sides)})[prepared]
-        self.keep(prepared, table, self.membership(prepared, table), missing)
+        table = self.jobs.with_computed({group: pairs_of(group, *sides)})[group]
+        self.keep(group, table, self.membership(group, table), missing)
 
     # -- rows of this cycle -------------------------------------------------------------------------------------------
 
     def keep(
-        self, prepared: PreparedGroup, table: pa.Table, membership: RowMatches, made_up: Mapping[int, str] | None = None
+        self, group: JoinGroup, table: pa.Table, membership: RowMatches, made_up: Mapping[int, str] | None = None
     ) -> pa.Table:
         """Keep the rows of a joined group that joins above will look for; all rows, labelled.
 
         They are new, or those of nodes that are `made_up`, with their labels.
         """
-        labels, segments = (self.labels(prepared), self._added) if made_up is None else (made_up, self._made_up)
+        labels, segments = (self.labels(group), self._added) if made_up is None else (made_up, self._made_up)
         labelled = table.append_column(NODES, membership.labels(labels))
-        rows = labelled.filter(pa.array(membership.in_any(labels.keys() & _needed(prepared).keys())))
+        rows = labelled.filter(pa.array(membership.in_any(labels.keys() & _needed(group).keys())))
         if rows.num_rows:
             files = sum(map(len, (*self._added.values(), *self._made_up.values())))
             path = f"{self.folder}/network-{files}.parquet"
-            self.storage.write_bytes(path, parquet_file(rows.select([name for name, _ in prepared.stored])))
-            clocks = clocks_of(rows, len(prepared.group.legs))
+            self.storage.write_bytes(path, parquet_file(rows.select([name for name, _ in group.stored])))
+            clocks = clocks_of(rows, len(group.legs))
             segment = Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()))
-            segments.setdefault(prepared.group.name, []).append(segment)
+            segments.setdefault(group.name, []).append(segment)
         return labelled
 
-    def live(
-        self, groups: Sequence[PreparedGroup], event_time: EventTime
-    ) -> Iterator[tuple[PreparedGroup, list[Segment]]]:
+    def live(self, groups: Sequence[JoinGroup], event_time: EventTime) -> Iterator[tuple[JoinGroup, list[Segment]]]:
         """The segments of each group that later cycles may need."""
-        self.since = {each.group.name: needed_since(each.reach, event_time) for each in groups}
+        self.since = {each.name: needed_since(each.reach, event_time) for each in groups}
         for each in groups:
-            if each.group.feeding and each.sides:
-                since = self.since[each.group.name]
-                segments = [*self._segments(each.group.name), *self._added.get(each.group.name, ())]
+            if each.feeding and each.sides:
+                since = self.since[each.name]
+                segments = [*self._segments(each.name), *self._added.get(each.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
 
-    def hold(self, groups: Sequence[PreparedGroup], fresh: Mapping[LogId, NewRows]) -> None:
+    def hold(self, groups: Sequence[JoinGroup], fresh: Mapping[LogId, NewRows]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
         before = {**self.held, **self._read_again}
         self.held.clear()
         for each in groups:
-            name, needed = each.group.name, _needed(each)
+            name, needed = each.name, _needed(each)
             held = before.get(name, JoinIndex({}))
             is_whole = held.covers(needed, self.cycle) or not self._segments(name)
             if not needed or each.on_executors or not is_whole:
@@ -247,21 +244,21 @@ class JoinState:
             held.since = {node: min(first, self.cycle) for node, first in needed.items()}
             if name in fresh:
                 rows = fresh[name].table.filter(pa.array(fresh[name].membership.in_any(needed)))
-                held.add(rows, clocks_of(rows, len(each.group.legs)))
+                held.add(rows, clocks_of(rows, len(each.legs)))
             held.expire(self.since.get(name))
             self.held[name] = held
 
 
-def _needed(prepared: PreparedGroup) -> dict[int, int]:
+def _needed(group: JoinGroup) -> dict[int, int]:
     """For each node whose rows joins above look for in later cycles, the first cycle whose rows are seen."""
-    return {node: first for node, first in prepared.awaited_from.items() if node in prepared.group.feeding}
+    return {node: first for node, first in group.awaited_from.items() if node in group.feeding}
 
 
 @dataclass
 class NetworkPass:
     """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
 
-    groups: Sequence[PreparedGroup]
+    groups: Sequence[JoinGroup]
     jobs: SparkJobs
     state: JoinState
     #: For each log how many rows come for one of the sample; logs of which nothing is known have none.
@@ -277,14 +274,14 @@ class NetworkPass:
         self.state.views = views
         places: set[str] = set()
         answers: dict[str, pa.Table] = {}
-        waiting = (each for each in self.groups if each.group.name not in self._done)
-        ready = [each for each in waiting if settled.issuperset(each.group.legs)]
+        waiting = (each for each in self.groups if each.name not in self._done)
+        ready = [each for each in waiting if settled.issuperset(each.legs)]
         # Lower levels come first.
-        for level, alike in groupby(ready, lambda each: each.group.level):
+        for level, alike in groupby(ready, lambda each: each.level):
             here = list(alike)
             (self._join if level else self._select)(here)
             for each in here:
-                self._done.add(each.group.name)
+                self._done.add(each.name)
                 places.update(select.place for select in each.selects)
                 answers.update(self._answers(each))
         return places, answers
@@ -293,63 +290,61 @@ class NetworkPass:
         """Hold the rows of this cycle in the driver, now that it is committed."""
         self.state.hold(self.groups, self.fresh)
 
-    def rows_in(self, prepared: PreparedGroup, nodes: Iterable[int]) -> int:
+    def rows_in(self, group: JoinGroup, nodes: Iterable[int]) -> int:
         """How many new rows of a group are in some nodes."""
-        fresh = self.fresh.get(prepared.group.name)
+        fresh = self.fresh.get(group.name)
         return 0 if fresh is None else int(fresh.membership.in_any(nodes).sum())
 
     # -- selections ---------------------------------------------------------------------------------------------------
 
-    def _select(self, groups: Iterable[PreparedGroup]) -> None:
+    def _select(self, groups: Iterable[JoinGroup]) -> None:
         """One pass over the new rows of each log, in one job."""
         new = self.state.views.new
-        named: dict[str, PreparedGroup] = {each.group.name: each for each in groups if each.group.name in new}
-        texts = [new_rows(each, new[each.group.name], self.sampling.get(name)) for name, each in named.items()]
+        named: dict[str, JoinGroup] = {each.name: each for each in groups if each.name in new}
+        texts = [new_rows(each, new[each.name], self.sampling.get(name)) for name, each in named.items()]
         for name, rows in self.jobs.collected(texts).items():
             self._take(named[name], rows)
 
-    def take_straight(
-        self, prepared: PreparedGroup, rows: pa.Table, watermark: Clock, is_logged: bool
-    ) -> pa.Table | None:
+    def take_straight(self, group: JoinGroup, rows: pa.Table, watermark: Clock, is_logged: bool) -> pa.Table | None:
         """Take rows that are in no log, before the cycle comes to the network.
 
         What comes back, for a log that later cycles read, are the ones that joins may look for.
         """
-        self._take(prepared, judged(prepared, rows, watermark, self.state.cycle))
+        self._take(group, judged(group, rows, watermark, self.state.cycle))
         if not is_logged:
             return None
-        wanted = self.fresh[prepared.group.name].membership.in_any(prepared.group.feeding)
-        return rows_for_log(prepared, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
+        wanted = self.fresh[group.name].membership.in_any(group.feeding)
+        return rows_for_log(group, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
 
-    def _take(self, prepared: PreparedGroup, table: pa.Table) -> None:
-        sample = np.asarray(table[SAMPLED]) if prepared.condition else None
+    def _take(self, group: JoinGroup, table: pa.Table) -> None:
+        sample = np.asarray(table[SAMPLED]) if group.condition else None
         rows = table.drop_columns([SAMPLED])
-        self.fresh[prepared.group.name] = NewRows(rows, prepared.evaluator.of(rows), sample)
+        self.fresh[group.name] = NewRows(rows, group.evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _join(self, groups: Sequence[PreparedGroup]) -> None:
+    def _join(self, groups: Sequence[JoinGroup]) -> None:
         """All joins of one level."""
         for each in groups:
             self.state.label(each)
         probes = {each: probes_of(each, self.fresh) for each in groups}
-        pairs: dict[PreparedGroup, list[pa.Table]] = {each: [] for each in groups}
+        pairs: dict[JoinGroup, list[pa.Table]] = {each: [] for each in groups}
         for probe, found in self._met([probe for both in probes.values() for probe in both]):
-            pairs[probe.prepared].append(found)
+            pairs[probe.group].append(found)
         for each, both in probes.items():
             if len(both) == 2:
                 pairs[each].append(both_new(*both))
         tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
         for each, table in self.jobs.with_computed(tables).items():
             membership = self.state.membership(each, table)
-            labelled = self.state.keep(each, table, membership) if each.group.feeding else table
-            self.fresh[each.group.name] = NewRows(labelled, membership)
+            labelled = self.state.keep(each, table, membership) if each.feeding else table
+            self.fresh[each.name] = NewRows(labelled, membership)
 
     def _met(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
-        yield from self._met_on_executors([probe for probe in probes if probe.prepared.on_executors])
+        yield from self._met_on_executors([probe for probe in probes if probe.group.on_executors])
         for probe in probes:
-            held = None if probe.prepared.on_executors else self.state.held_rows(probe.other)
+            held = None if probe.group.on_executors else self.state.held_rows(probe.other)
             if held is not None:
                 yield from ((probe, table) for table in with_held(probe, held))
 
@@ -360,7 +355,7 @@ class NetworkPass:
             return
         view = self.jobs.view(probe_table([probe for probe, _ in asked]))
         texts = [
-            probed(probe.prepared, 1 - probe.side, rows, view, salt(number), str(number))
+            probed(probe.group, 1 - probe.side, rows, view, salt(number), str(number))
             for number, (probe, rows) in enumerate(asked)
         ]
         compiled = self.state.is_worth_compiling(probe.other for probe, _ in asked)
@@ -370,17 +365,17 @@ class NetworkPass:
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def _answers(self, prepared: PreparedGroup) -> Iterator[tuple[str, pa.Table]]:
+    def _answers(self, group: JoinGroup) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every select that reads a group, with their clocks."""
-        fresh = self.fresh.get(prepared.group.name)
-        if fresh is None or not prepared.selects:
+        fresh = self.fresh.get(group.name)
+        if fresh is None or not group.selects:
             return
         columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
-        clocks = pa.array(clocks_of(fresh.table, len(prepared.group.legs)))
+        clocks = pa.array(clocks_of(fresh.table, len(group.legs)))
         arrivals = np.asarray(fresh.table[ARRIVAL])
         earliest = int(arrivals.min(initial=_LARGEST))
         rows_of: dict[int, Positions] = {}
-        for select in prepared.selects:
+        for select in group.selects:
             if select.node not in rows_of:
                 rows_of[select.node] = fresh.membership.rows(select.node)
             rows = rows_of[select.node]

@@ -14,8 +14,7 @@ from weft.plan.event_time import Clock
 from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
 from weft.runtime.spark.session import compile_plans, in_few_tasks
-from weft.runtime.stages.joins.join_groups import hash_of
-from weft.runtime.stages.joins.prepared import LATE, NODES, PreparedGroup
+from weft.runtime.stages.joins.join_groups import LATE, NODES, JoinGroup, hash_of
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of
 
 #: The number of a row's keys; the number of a new row among those that are probed with, and its clock; whether a row is
@@ -23,160 +22,156 @@ from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of
 HASH, ROW, PROBED_CLOCK, SAMPLED = "h", "_row", "_probed", "_sampled"
 
 
-def rows_of_log(prepared: PreparedGroup, view: str) -> str:
+def rows_of_log(group: JoinGroup, view: str) -> str:
     """The rows of a log with the columns of a group of level 0, and what is computed of them."""
-    return _rows(prepared, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
+    return _rows(group, view, [ARRIVAL, f"coalesce({CLOCK} < {BEFORE}, false) AS {LATE}"])
 
 
-def _values(prepared: PreparedGroup) -> list[str]:
+def _values(group: JoinGroup) -> list[str]:
     """What Spark computes of the rows of a log."""
-    return sorted(local for _, local in prepared.columns.wanted if local in prepared.columns.values)
+    return sorted(local for _, local in group.columns.wanted if local in group.columns.values)
 
 
-def _read(prepared: PreparedGroup, also: Collection[str] = ()) -> list[str]:
+def _read(group: JoinGroup, also: Collection[str] = ()) -> list[str]:
     """The columns of a log that are passed on, or that something is computed from."""
-    read = {local for _, local in prepared.columns.wanted} - {*_values(prepared)}
-    read |= {local for value in _values(prepared) for local in prepared.columns.values[value].read}
-    return sorted((read | prepared.read_by_condition | set(also)) - {"clock"})
+    read = {local for _, local in group.columns.wanted} - {*_values(group)}
+    read |= {local for value in _values(group) for local in group.columns.values[value].read}
+    return sorted((read | group.read_by_condition | set(also)) - {"clock"})
 
 
-def _rows(prepared: PreparedGroup, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
-    columns, values = prepared.columns, _values(prepared)
-    plain = [f"{local} AS {column_of(0, local)}" for local in _read(prepared, also)]
+def _rows(group: JoinGroup, view: str, more: Sequence[str], also: Collection[str] = ()) -> str:
+    columns, values = group.columns, _values(group)
+    plain = [f"{local} AS {column_of(0, local)}" for local in _read(group, also)]
     rows = f"SELECT {', '.join([*plain, f'{CLOCK} AS {clock_of(0)}', *more])} FROM {view}"
     if not values:
         return rows
     return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
 
 
-def new_rows(prepared: PreparedGroup, view: str, every: int | None) -> Packed:
+def new_rows(group: JoinGroup, view: str, every: int | None) -> Packed:
     """The new rows of a log that some node may want, and one in `every` of all rows, which are marked; None for none.
 
     Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
     one pass over the rows, and the condition of the others is still Spark's to check.
     """
-    return _new_rows(prepared, rows_of_log(prepared, view), prepared.stored, every)
+    return _new_rows(group, rows_of_log(group, view), group.stored, every)
 
 
-def straight_rows(prepared: PreparedGroup, rows: str, every: int | None, *, kept: bool) -> Packed:
+def straight_rows(group: JoinGroup, rows: str, every: int | None, *, kept: bool) -> Packed:
     """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan again for every other
     constant.
     """
-    listed = {name: type_ for name, type_ in prepared.stored if name not in (ARRIVAL, LATE)}
-    also = sorted(prepared.joined_by - {"clock"}) if kept else ()
-    listed |= {column_of(0, local): prepared.columns.type_of(column_of(0, local)) for local in also}
-    return _new_rows(prepared, _rows(prepared, rows, (), also), list(listed.items()), every)
+    listed = {name: type_ for name, type_ in group.stored if name not in (ARRIVAL, LATE)}
+    also = sorted(group.joined_by - {"clock"}) if kept else ()
+    listed |= {column_of(0, local): group.columns.type_of(column_of(0, local)) for local in also}
+    return _new_rows(group, _rows(group, rows, (), also), list(listed.items()), every)
 
 
-def judged(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+def judged(group: JoinGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
     """Rows of a log as if they had come from it: they arrived in this cycle, and are late if the watermark says so."""
     clocks = np.asarray(rows[clock_of(0)])
     late = np.zeros(len(clocks), dtype=bool) if watermark is None else clocks < watermark
     found = {ARRIVAL: pa.array(np.full(len(clocks), cycle)), LATE: pa.array(late)}
-    names = [*(name for name, _ in prepared.stored), SAMPLED]
+    names = [*(name for name, _ in group.stored), SAMPLED]
     return pa.table({name: found[name] if name in found else rows[name] for name in names})
 
 
-def rows_for_log(prepared: PreparedGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
+def rows_for_log(group: JoinGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
     """Rows of a log as they are kept in it, with the columns that joins refer to."""
     number = rows.num_rows
     judged_by = pa.nulls(number, pa.int64()) if watermark is None else pa.array(np.full(number, watermark))
-    values = {local: rows[column_of(0, local)] for local in sorted(prepared.joined_by - {"clock"})}
+    values = {local: rows[column_of(0, local)] for local in sorted(group.joined_by - {"clock"})}
     return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
 
 
-def _new_rows(prepared: PreparedGroup, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+def _new_rows(group: JoinGroup, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
     # What is computed of a row is left out: it would be computed of every row for this, and follows from the others.
-    plain = [clock_of(0), *(column_of(0, local) for local in _read(prepared))]
+    plain = [clock_of(0), *(column_of(0, local) for local in _read(group))]
     # Without a condition all rows come anyway.
-    sampled = (
-        "false" if every is None or not prepared.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
-    )
-    conditions = [each for each in (prepared.condition, sampled) if each != "false"]
-    where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if prepared.condition else ""
+    sampled = "false" if every is None or not group.condition else f"pmod(xxhash64({', '.join(plain)}), {every}L) = 0"
+    conditions = [each for each in (group.condition, sampled) if each != "false"]
+    where = f" WHERE {' OR '.join(f'({each})' for each in conditions)}" if group.condition else ""
     listed = [*stored, (SAMPLED, BOOLEAN)]
-    return _packed(prepared.group.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
+    return _packed(group.name, listed, {SAMPLED: sampled}, f"({rows}){where}")
 
 
-def all_rows(prepared: PreparedGroup, rows: str) -> Packed:
+def all_rows(group: JoinGroup, rows: str) -> Packed:
     """The kept rows of a group that joins may look for."""
-    conditions = [f"{ARRIVAL} >= {prepared.first}"]
-    if not prepared.sides and prepared.condition:
-        conditions.append(prepared.condition)
-    return _packed(prepared.group.name, prepared.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
+    conditions = [f"{ARRIVAL} >= {group.first}"]
+    if not group.sides and group.condition:
+        conditions.append(group.condition)
+    return _packed(group.name, group.stored, {}, f"({rows}) WHERE {' AND '.join(conditions)}")
 
 
-def side_columns(prepared: PreparedGroup, side: int) -> list[tuple[str, DataType]]:
+def side_columns(group: JoinGroup, side: int) -> list[tuple[str, DataType]]:
     """The columns that a join needs of the rows of a side, as the side calls them."""
-    first = prepared.group.first_legs[side]
-    legs = len(prepared.sides[side].group.legs)
-    columns: Columns = prepared.sides[side].columns
-    wanted = [(leg - first, at) for leg, at in sorted(prepared.columns.wanted) if first <= leg < first + legs]
+    first = group.first_legs[side]
+    legs = len(group.sides[side].legs)
+    columns: Columns = group.sides[side].columns
+    wanted = [(leg - first, at) for leg, at in sorted(group.columns.wanted) if first <= leg < first + legs]
     values = [(column_of(*each), columns.type_of(column_of(*each))) for each in wanted]
     always = {*(clock_of(leg) for leg in range(legs)), ARRIVAL, LATE, NODES}
-    return [*values, *(each for each in prepared.sides[side].stored if each[0] in always)]
+    return [*values, *(each for each in group.sides[side].stored if each[0] in always)]
 
 
-def kept_rows(prepared: PreparedGroup, side: int, rows: str) -> str:
+def kept_rows(group: JoinGroup, side: int, rows: str) -> str:
     """The kept rows of a join's side that may be of use, with the number of their keys. `rows` has all that are kept.
 
     Rows without keys are told apart by time, if a band says how far apart those that meet can be.
     """
-    conditions = [prepared.side_conditions[side]] if prepared.side_conditions[side] else []
-    if prepared.is_timely:
+    conditions = [group.side_conditions[side]] if group.side_conditions[side] else []
+    if group.is_timely:
         conditions.append(f"NOT {LATE}")
-    if prepared.first > 0:
-        conditions.append(f"{ARRIVAL} >= {prepared.first}")
+    if group.first > 0:
+        conditions.append(f"{ARRIVAL} >= {group.first}")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"SELECT *, {_number(prepared, side)} AS {HASH} FROM ({rows}){where}"
+    return f"SELECT *, {_number(group, side)} AS {HASH} FROM ({rows}){where}"
 
 
-def _number(prepared: PreparedGroup, side: int) -> str:
-    if prepared.group.keys:
-        computed = {name: text for text, (name, _) in prepared.sides[side].columns.computed.items()}
-        keys = [computed.get(name, name) for name in prepared.key_columns[side]]
-        return keys[0] if prepared.on_executors else hash_of(keys)
-    if prepared.band is None:
+def _number(group: JoinGroup, side: int) -> str:
+    if group.keys:
+        computed = {name: text for text, (name, _) in group.sides[side].columns.computed.items()}
+        keys = [computed.get(name, name) for name in group.key_columns[side]]
+        return keys[0] if group.on_executors else hash_of(keys)
+    if group.band is None:
         return "0L"
-    return _bucket(prepared.band_clock(side), prepared.band.width)
+    return _bucket(group.band_clock(side), group.band.width)
 
 
 def _bucket(clock: str, width: int) -> str:
     return f"(({clock} - pmod({clock}, {width}L)) div {width}L)"
 
 
-def probed(prepared: PreparedGroup, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
+def probed(group: JoinGroup, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
     """The kept rows of a side whose keys are among the probes, with the numbers of the new rows they may meet.
 
     Probes for different joins have different salts, so that Spark broadcasts one table of them.
     """
-    listed = [(ROW, BIGINT), (PROBED_CLOCK, BIGINT), *side_columns(prepared, side)]
+    listed = [(ROW, BIGINT), (PROBED_CLOCK, BIGINT), *side_columns(group, side)]
     meeting = [f"d.{HASH} = (k.{HASH} ^ {salt}L)"]
-    if prepared.band is not None:
-        clock, (low, high) = f"k.{prepared.band_clock(side)}", prepared.ahead(side)
+    if group.band is not None:
+        clock, (low, high) = f"k.{group.band_clock(side)}", group.ahead(side)
         meeting += [f"{clock} >= d.{PROBED_CLOCK} + {low}L", f"{clock} <= d.{PROBED_CLOCK} + {high}L"]
-    kept = f"({kept_rows(prepared, side, rows)}) AS k"
+    kept = f"({kept_rows(group, side, rows)}) AS k"
     return _packed(name, listed, {}, f"{kept} JOIN {probes} AS d ON {' AND '.join(meeting)}", hint="BROADCAST(d)")
 
 
-def met_before(prepared: PreparedGroup, left: str, right: str) -> Packed:
+def met_before(group: JoinGroup, left: str, right: str) -> Packed:
     """All pairs of kept rows that may meet, with the columns of the left ones before those of the right ones."""
-    tables = [f"({kept_rows(prepared, side, rows)})" for side, rows in enumerate((left, right))]
-    number, band = HASH, prepared.band
-    if not prepared.group.keys and band is not None:
-        clock, number = prepared.band_clock(1), "_bucket"
+    tables = [f"({kept_rows(group, side, rows)})" for side, rows in enumerate((left, right))]
+    number, band = HASH, group.band
+    if not group.keys and band is not None:
+        clock, number = group.band_clock(1), "_bucket"
         ends = [_bucket(f"({clock} - {distance}L)", band.width) for distance in (band.high, band.low)]
         tables[1] = f"(SELECT *, explode(array_distinct(array({', '.join(ends)}))) AS {number} FROM {tables[1]})"
     listed, texts = [], {}
     for side, alias in enumerate("lr"):
-        for name, type_ in side_columns(prepared, side):
+        for name, type_ in side_columns(group, side):
             listed.append((f"{alias}_{name}", type_))
             texts[f"{alias}_{name}"] = f"{alias}.{name}"
-    return _packed(
-        prepared.group.name, listed, texts, f"{tables[0]} AS l JOIN {tables[1]} AS r ON l.{HASH} = r.{number}"
-    )
+    return _packed(group.name, listed, texts, f"{tables[0]} AS l JOIN {tables[1]} AS r ON l.{HASH} = r.{number}")
 
 
 def _packed(
@@ -216,10 +211,10 @@ class SparkJobs:
         for name in self._views:
             self.spark.catalog.dropTempView(name)
 
-    def with_computed(self, tables: Mapping[PreparedGroup, pa.Table]) -> dict[PreparedGroup, pa.Table]:
+    def with_computed(self, tables: Mapping[JoinGroup, pa.Table]) -> dict[JoinGroup, pa.Table]:
         """Rows of groups with what only Spark can compute of them, in one job for all; only tables with rows."""
         result = {group: table for group, table in tables.items() if table.num_rows}
-        named: dict[str, PreparedGroup] = {group.group.name: group for group in result if group.columns.computed}
+        named: dict[str, JoinGroup] = {group.name: group for group in result if group.columns.computed}
         packed = []
         for name, group in named.items():
             numbered = result[group].append_column(ROW, pa.array(np.arange(result[group].num_rows)))

@@ -20,11 +20,11 @@ from weft.optimizer.network import ForcedChoices, MeasuredSizes, Patience, Redec
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
-from weft.runtime.stages.joins.join_groups import join_groups_of
+from weft.runtime.stages.joins.join_groups import JoinGroup, join_groups_of
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.lookups import JoinIndex
 from weft.runtime.stages.joins.network_pass import JoinState, NetworkPass
-from weft.runtime.stages.joins.prepared import PreparedGroup, prepared
+from weft.runtime.stages.joins.prepared import prepare
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs, straight_rows
 from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
@@ -80,7 +80,7 @@ class CurrentNetwork:
         self._tables: dict[LogId, tuple[Segment, ...]] = {}
         self._pass: NetworkPass | None = None
         self._operators: dict[str, Operator] = {}
-        self._prepared: tuple[PreparedGroup, ...] = ()
+        self._prepared: tuple[JoinGroup, ...] = ()
 
     @cached_property
     def _kept(self) -> StoredNetwork:
@@ -133,7 +133,7 @@ class CurrentNetwork:
         """What the rows take that are held in the driver, with what they are sorted by."""
         held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
         largest = max(held, key=lambda name: held[name], default=None)
-        readers = (of for each in self._prepared if each.group.name == largest for of in each.readers.values())
+        readers = (of for each in self._prepared if each.name == largest for of in each.readers.values())
         ids = sorted({id_ for of in readers for id_ in of})
         names = dict.fromkeys(self._operators[id_].running.query.name for id_ in ids if id_ in self._operators)
         size = 0 if largest is None else held[largest]
@@ -153,7 +153,7 @@ class CurrentNetwork:
         limit = self._most_rows
         return rows > (limit // 2 if self._on_executors else limit)
 
-    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> tuple[PreparedGroup, ...]:
+    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> tuple[JoinGroup, ...]:
         present = {operator.id.text: operator for operator in operators}
         if not present and not self._operators:
             return ()
@@ -169,7 +169,7 @@ class CurrentNetwork:
         network = self._kept.planner.network
         groups = join_groups_of(network)
         self.observing.name_nodes(network, groups)
-        self._prepared = prepared(groups, present, on_executors=away)
+        self._prepared = prepare(groups, present, on_executors=away)
         if self.redecided:
             self._let_go_of_rows_without_columns()
         return self._prepared
@@ -194,9 +194,9 @@ class CurrentNetwork:
         """
         for each in self._prepared:
             names = {*(name for name, _ in each.stored), *(name for name, _ in each.columns.computed.values())}
-            held = self._held.get(each.group.name)
+            held = self._held.get(each.name)
             if held is not None and not held.has(names):
-                del self._held[each.group.name]
+                del self._held[each.name]
 
 
 class JoinStage(Stage):
@@ -221,22 +221,22 @@ class JoinStage(Stage):
 
     def takes(self, log: LogId) -> bool:
         """Whether the joins of a log are in the driver, which selects new rows while they are scanned."""
-        return not any(each.on_executors and log in each.group.legs for each in self._pass.groups)
+        return not any(each.on_executors and log in each.legs for each in self._pass.groups)
 
     def take(self, scan: Scan) -> None:
         """Select new rows, if they come from the batch itself; otherwise `run` finds them in their logs."""
         if not scan.is_direct:
             return
-        groups = {each.group.name: each for each in self._pass.groups}
+        groups = {each.name: each for each in self._pass.groups}
         for index, stream in scan.streams.items():
             group = groups.get(LogId(LogKind.STREAM, stream.name))
             if group is not None:
-                name = group.group.name
+                name = group.name
                 text = straight_rows(group, scan.select(index), self._pass.sampling.get(name), kept=name in scan.logged)
                 scan.ask(text, partial(self._take, scan, group, scan.watermark(stream)))
 
-    def _take(self, scan: Scan, group: PreparedGroup, watermark: Clock, rows: pa.Table) -> None:
-        name = group.group.name
+    def _take(self, scan: Scan, group: JoinGroup, watermark: Clock, rows: pa.Table) -> None:
+        name = group.name
         kept = self._pass.take_straight(group, rows, watermark, name in scan.logged)
         if kept is not None:
             scan.keep(name, kept)
@@ -257,10 +257,10 @@ class JoinStage(Stage):
             segments = live
             if are_many(live):
                 cycle.begin_compaction()
-                rows, since = state.read(group, live), state.since[group.group.name]
+                rows, since = state.read(group, live), state.since[group.name]
                 path = f"{cycle.folder}/network-compacted-{number}"
-                segments = self._logs.compacted(rows, clock_of_rows(len(group.group.legs)), since, path)
-            cycle.keep(group.group.name, segments)
+                segments = self._logs.compacted(rows, clock_of_rows(len(group.legs)), since, path)
+            cycle.keep(group.name, segments)
         cycle.labels = state.states
         self._pass.arrived = cycle.new_rows
         self._pass.jobs.drop_views()
