@@ -86,7 +86,6 @@ class RowLogs:
         return self.read_snapshot(path)
 
     def forget_snapshots(self, paths: Iterable[str]) -> None:
-        """Forget all snapshots but some."""
         self._schemas = {path: self._schemas[path] for path in paths if path in self._schemas}
 
 
@@ -179,7 +178,6 @@ class CycleState:
 
     @property
     def folder(self) -> str:
-        """The folder that the cycle writes to."""
         return self.logs.folders.of(self.number)
 
     # -- inputs -------------------------------------------------------------------------------------------------------
@@ -189,7 +187,6 @@ class CycleState:
         return Views(self._new, self._old, self.planned.given)
 
     def is_ready(self, operator: Operator) -> bool:
-        """Whether all that an operator reads is there."""
         return self.settled.issuperset(operator.inputs)
 
     def rows_here(self, log: LogId) -> pa.Table | None:
@@ -288,8 +285,6 @@ class CycleState:
         self._new[log] = self.view(self.logs.write_snapshot(text, path))
         self.written_snapshots[id_] = path
 
-    # -- views --------------------------------------------------------------------------------------------------------
-
     def view(self, frame: DataFrame) -> str:
         """Register rows as a view of the cycle."""
         self._names += 1
@@ -300,8 +295,6 @@ class CycleState:
     def drop_views(self) -> None:
         for number in range(1, self._names + 1):
             self.logs.spark.catalog.dropTempView(f"weft_{number}")
-
-    # -- EMIT EMPTY ---------------------------------------------------------------------------------------------------
 
     def note_first_rows(self, operator: Operator) -> None:
         """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
@@ -341,7 +334,6 @@ class CycleState:
     # -- state for later cycles ---------------------------------------------------------------------------------------
 
     def keep(self, log: LogId, segments: Sequence[Segment]) -> None:
-        """Make some files the state of a log after the cycle."""
         if segments:
             self.kept[log] = tuple(segments)
 
@@ -350,7 +342,6 @@ class CycleState:
         self._changes.append(change)
 
     def write_state(self, store: StateStore) -> None:
-        """Write what stages have changed."""
         if any(map(is_rewritten, self._changes)):
             self.begin_compaction()
         self.kept.update(store.write(f"{self.folder}/state", self._changes))

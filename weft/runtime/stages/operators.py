@@ -114,12 +114,10 @@ class Operator:
 
     @cached_property
     def outputs(self) -> tuple[LogId, ...]:
-        """The logs that have its rows."""
         return (self.log, *(LogId(LogKind.ANSWERS, name) for name in self.names))
 
     @cached_property
     def inputs(self) -> tuple[LogId, ...]:
-        """The logs that it reads."""
         return tuple(log for log, _ in self.sources)
 
     @cached_property
@@ -203,8 +201,8 @@ def roots_of(
     beginning = [name for name in queries if name in shared and name not in recorded]
     plain = [without_names(queries[name].query.relation) for name in beginning]
     for name, written, relation in zip(beginning, plain, arranged(plain, dumps), strict=True):
-        is_as_written = relation == with_ordered_operands(written, dumps)
-        found[name] = _shared_root(queries[name], relation, "" if is_as_written else dumps(relation))
+        record = "" if relation == with_ordered_operands(written, dumps) else dumps(relation)
+        found[name] = QueryRoot(relation, shared_id(relation, queries[name].start), record)
     for name, each in queries.items():
         if name not in shared:
             found[name] = QueryRoot(each.query.relation, OperatorId(each.start.number))
@@ -215,12 +213,7 @@ def roots_of(
 
 def recorded_root(query: RunningQuery, record: str) -> QueryRoot:
     """The root of a query that shares, from its record in commits."""
-    if record:
-        return _shared_root(query, loads(record), record)
-    return _shared_root(query, with_ordered_operands(without_names(query.query.relation), dumps), "")
-
-
-def _shared_root(query: RunningQuery, relation: Relation, record: str) -> QueryRoot:
+    relation = loads(record) if record else with_ordered_operands(without_names(query.query.relation), dumps)
     return QueryRoot(relation, shared_id(relation, query.start), record)
 
 
@@ -359,7 +352,6 @@ class PlannedQueries:
         return {log: frozenset(stages) for log, stages in found.items()}
 
     def readers_of(self, operator: Operator) -> frozenset[StageKind]:
-        """The stages that read the rows of an operator."""
         return self.stages_reading.get(operator.log, frozenset())
 
     @cached_property
@@ -370,12 +362,8 @@ class PlannedQueries:
     @cached_property
     def owner_of(self) -> Mapping[str, str]:
         """A query that contains the operator, by the operator's id and by its log."""
-        return {
-            text: each.running.query.name
-            for each in self.operators
-            for text in (each.log, each.id.text)
-            if not each.is_whole_query
-        }
+        named = [each for each in self.operators if not each.is_whole_query]
+        return {text: each.running.query.name for each in named for text in (each.log, each.id.text)}
 
 
 # -- kept rows --------------------------------------------------------------------------------------------------------

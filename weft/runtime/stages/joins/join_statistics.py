@@ -162,8 +162,6 @@ class JoinStatistics:
             self.observed.derive(known, share)
         self._see_values(network)
 
-    # -- joins --------------------------------------------------------------------------------------------------------
-
     def _see_join(
         self, group: JoinGroup, network: NetworkPass, possible: int, of_sides: Sequence[int]
     ) -> dict[SizeKey, float]:
@@ -201,8 +199,6 @@ class JoinStatistics:
             for names in self._conditions_of(join)[1]
             for name in names
         }
-
-    # -- conditions ---------------------------------------------------------------------------------------------------
 
     def _count(self, counted: dict[SizeKey, tuple[int, int]], group: JoinGroup, fresh: NewRows, cycle: int) -> None:
         """Count how many rows satisfy each condition, of how many.
@@ -246,8 +242,6 @@ class JoinStatistics:
         read = legs_read(condition)
         for order in dict.fromkeys((read, read[::-1])) if len(read) == 2 else (read,):
             yield share_known(condition, legs, order, self._renaming)
-
-    # -- values -------------------------------------------------------------------------------------------------------
 
     def _see_values(self, network: NetworkPass) -> None:
         """Count the values of columns of logs that joins look rows up by."""

@@ -227,7 +227,6 @@ class JoinProbe:
 
     @property
     def other(self) -> JoinGroup:
-        """The side that it looks into."""
         return self.group.sides[1 - self.side]
 
     @property

@@ -139,8 +139,6 @@ class JoinState:
             held.add(table, clocks_of(table, len(group.legs)))
         return held
 
-    # -- labels -------------------------------------------------------------------------------------------------------
-
     def labels(self, group: JoinGroup) -> dict[int, str]:
         """The labels of the nodes of a joined group that joins above read."""
         return self.states[group.name].labels_by_node if group.sides and group.feeding else {}
@@ -199,8 +197,6 @@ class JoinState:
         ]
         table = self.jobs.with_computed({group: pairs_of(group, *sides)})[group]
         self.keep(group, table, self.membership(group, table), missing)
-
-    # -- rows of this cycle -------------------------------------------------------------------------------------------
 
     def keep(
         self, group: JoinGroup, table: pa.Table, membership: RowMatches, made_up: Mapping[int, str] | None = None
@@ -295,8 +291,6 @@ class NetworkPass:
         fresh = self.fresh.get(group.name)
         return 0 if fresh is None else int(fresh.membership.in_any(nodes).sum())
 
-    # -- selections ---------------------------------------------------------------------------------------------------
-
     def _select(self, groups: Iterable[JoinGroup]) -> None:
         """One pass over the new rows of each log, in one job."""
         new = self.state.views.new
@@ -362,8 +356,6 @@ class NetworkPass:
         for name, table in self.jobs.collected(texts, compiled=compiled).items():
             probe, _ = asked[int(name)]
             yield probe, probe.met(np.asarray(table[ROW]), table)
-
-    # -- answers ------------------------------------------------------------------------------------------------------
 
     def _answers(self, group: JoinGroup) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every select that reads a group, with their clocks."""

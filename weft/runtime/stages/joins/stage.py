@@ -216,7 +216,6 @@ class JoinStage(Stage):
         self._pass = self.network.begin(self._logs.spark, self._logs.storage, operators, last, spec.cycle, room)
 
     def memory(self) -> Iterator[MemoryUse]:
-        """What kept rows take in the driver."""
         yield self.network.memory()
 
     def takes(self, log: LogId) -> bool:

@@ -86,10 +86,7 @@ class HistoryOperator:
 
     @property
     def bytes_held(self) -> int:
-        """About the memory that the operator takes."""
         return self._values.bytes_held + sum(last.nbytes for last in self._last.values())
-
-    # -- a cycle ------------------------------------------------------------------------------------------------------
 
     def take(self, operands: Sequence[pa.Table | None], before: Clock, after: Clock) -> pa.Table | None:
         """The rows that are emitted for the operands' new rows, in the order of their clocks; None for none.
@@ -117,34 +114,29 @@ class HistoryOperator:
 
     def _emitted(self, arrived: _Arrived) -> Mask:
         passing = self._passing(arrived)
-        seen = np.maximum(self._last[PASSED][arrived.numbers], arrived.latest_before(passing))
-        unseen = passing & ~self._finds(arrived.clocks, seen)
+        unseen = passing & ~self._finds(arrived.clocks, self._latest(PASSED, arrived, passing))
         self._remember(PASSED, arrived, passing)
         return unseen
 
     def _passing(self, arrived: _Arrived) -> Mask:
         """Which rows the operator lets through before they are made DISTINCT."""
-        relation = self._relation
-        if isinstance(relation, SetOperation) and relation.operator is SetOperator.INTERSECT:
-            return self._matches(arrived)
-        if isinstance(relation, SetOperation) and relation.operator is SetOperator.EXCEPT:
-            return self._kept(arrived)
+        operator = self._relation.operator if isinstance(self._relation, SetOperation) else None
+        is_left, is_right = arrived.sides == LEFT, arrived.sides == RIGHT
+        if operator is SetOperator.INTERSECT:
+            # Rows that find their value among those before them on the other side.
+            left, right = self._latest(LEFT, arrived, is_left), self._latest(RIGHT, arrived, is_right)
+            self._remember(LEFT, arrived, is_left)
+            self._remember(RIGHT, arrived, is_right)
+            return self._finds(arrived.clocks, np.where(is_left, right, left))
+        if operator is SetOperator.EXCEPT:
+            # Left rows that do not find their value on the right, all of whose rows come first.
+            self._remember(RIGHT, arrived, is_right)
+            return np.asarray(is_left & ~self._finds(arrived.clocks, self._last[RIGHT][arrived.numbers]))
         return np.ones(len(arrived.numbers), dtype=bool)
 
-    def _matches(self, arrived: _Arrived) -> Mask:
-        """INTERSECT: rows that find their value among those before them on the other side."""
-        is_left = arrived.sides == LEFT
-        left = np.maximum(self._last[LEFT][arrived.numbers], arrived.latest_before(is_left))
-        right = np.maximum(self._last[RIGHT][arrived.numbers], arrived.latest_before(~is_left))
-        self._remember(LEFT, arrived, is_left)
-        self._remember(RIGHT, arrived, ~is_left)
-        return self._finds(arrived.clocks, np.where(is_left, right, left))
-
-    def _kept(self, arrived: _Arrived) -> Mask:
-        """EXCEPT: left rows that do not find their value on the right, all of whose rows come first."""
-        self._remember(RIGHT, arrived, arrived.sides == RIGHT)
-        found = self._finds(arrived.clocks, self._last[RIGHT][arrived.numbers])
-        return np.asarray((arrived.sides == LEFT) & ~found)
+    def _latest(self, side: int, arrived: _Arrived, which: Mask) -> Numbers:
+        """For each row, the largest clock of its value on a side that some of the rows are of."""
+        return np.asarray(np.maximum(self._last[side][arrived.numbers], arrived.latest_before(which)))
 
     def _finds(self, clocks: Numbers, last: Numbers) -> Mask:
         """Which rows find a value whose last clock is given."""
@@ -154,8 +146,6 @@ class HistoryOperator:
         # How much later a row is can take 64 bits; without a sign it always fits.
         later = (clocks - last).view(np.uint64)
         return np.asarray(known & ((clocks < last) | (later < np.uint64(min(self._ticks, _LONGEST)))))
-
-    # -- memory -------------------------------------------------------------------------------------------------------
 
     def _remember(self, side: int, arrived: _Arrived, which: Mask) -> None:
         """Remember some rows on a side, and note those that made a difference."""
@@ -198,14 +188,11 @@ class HistoryOperator:
             least = max(least, self._watermark - self._ticks)
         return {side: last[: len(self._values)] > least for side, last in self._last.items()}
 
-    # -- the log ------------------------------------------------------------------------------------------------------
-
     def changed(self) -> pa.Table:
         """What the last cycle changed: a value, a side, and its largest clock there, if that can matter later."""
         return self._changed
 
     def whole(self) -> pa.Table:
-        """All that is remembered."""
         tables = [self._nothing]
         for side, live in self._live().items():
             clocks = self._last[side][: len(live)][live]
@@ -285,7 +272,6 @@ class InstanceOperator:
 
     @property
     def bytes_held(self) -> int:
-        """About the memory that the operator takes."""
         return int(self._waiting.nbytes)
 
     def take(self, operands: Sequence[pa.Table | None], after: Clock, until: Clock) -> pa.Table | None:
@@ -307,7 +293,6 @@ class InstanceOperator:
         return self._changed
 
     def whole(self) -> pa.Table:
-        """All rows that wait."""
         return self._waiting
 
     def remember(self, log: Iterable[pa.Table]) -> None:

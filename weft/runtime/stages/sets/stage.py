@@ -133,15 +133,12 @@ class OperatorValues:
         return cls(HistoryOperator(relation) if is_history else InstanceOperator(relation))  # type: ignore[arg-type]
 
     def restore(self, blocks: Iterable[bytes]) -> None:
-        """Take back what segments hold."""
         self.operator.remember(pq.ParquetFile(pa.BufferReader(each)).read() for each in blocks)
 
     def changed(self) -> Block | None:
-        """What the newest cycle has added."""
         return _block(self.operator.changed())
 
     def whole(self) -> Block | None:
-        """All that is remembered."""
         return _block(self.operator.whole())
 
 

@@ -67,8 +67,6 @@ class Compiler:
     #: The clock that EMIT EMPTY counts from, by operator id.
     emit_from: Mapping[str, int]
 
-    # -- what a relation emits ----------------------------------------------------------------------------------------
-
     def emitted(self, relation: Relation, id_: OperatorId, step: int) -> str | None:
         """The rows that a relation gets in this cycle from what it reads."""
         source, inner = reads(relation)[step], id_.below(step)
@@ -92,8 +90,6 @@ class Compiler:
         if rows is None:
             return None
         return f"SELECT {_outputs(select, leaf)}{CLOCK} FROM ({rows}) AS t0{_where(select.where, leaf)}"
-
-    # -- windows ------------------------------------------------------------------------------------------------------
 
     def _windowed(self, select: Select, id_: OperatorId) -> str | None:
         """The answers of the instances that close in this cycle, computed from all rows that they cover."""
@@ -173,8 +169,6 @@ class Compiler:
         listed = ", ".join(["coalesce(i.k, g.k) AS k", *filled])
         return f"SELECT {listed} FROM ({instances}) AS i FULL OUTER JOIN ({groups}) AS g ON i.k = g.k"
 
-    # -- joins --------------------------------------------------------------------------------------------------------
-
     def _join(self, select: Select, id_: OperatorId) -> str | None:
         """The combinations whose last row arrived in this cycle.
 
@@ -222,8 +216,6 @@ class Compiler:
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         clock = f"greatest({', '.join(clocks)})"
         return f"SELECT {_outputs(select, leaf)}{clock} AS {CLOCK} FROM {', '.join(tables)}{where}"
-
-    # -- aggregates that never close ----------------------------------------------------------------------------------
 
     def _running(self, select: Select, id_: OperatorId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
