@@ -43,22 +43,29 @@ class Lookup:
 
 @dataclass(frozen=True)
 class OrderedNumbers:
-    """Numbers in ascending order, and for each of them a clock: in ascending order too among equal numbers."""
+    """Numbers of rows in ascending order, and for each of them a clock: in ascending order too among equal numbers."""
 
     numbers: Positions
     clocks: Positions
+    rows: Positions
+
+    @classmethod
+    def of(cls, numbers: Positions, clocks: Positions, rows: Positions) -> OrderedNumbers:
+        """Put the numbers and clocks of some rows in order."""
+        order = np.lexsort((clocks, numbers))
+        return cls(numbers[order], clocks[order], rows[order])
 
     def matches(self, asked: Lookup) -> Pairs:
-        """All pairs of positions of equal numbers whose clock, less the one asked with, is from `low` to `high`.
+        """The positions of numbers, and rows with these whose clock, less the one asked with, is from `low` to `high`.
 
-        >>> ordered = OrderedNumbers(np.array([7, 7, 7, 9]), np.array([1, 4, 8, 4]))
+        >>> ordered = OrderedNumbers.of(np.array([9, 7, 7, 7]), np.array([4, 8, 4, 1]), np.arange(4))
         >>> asked, found = ordered.matches(Lookup(np.array([9, 7]), np.array([4, 5]), -1, 3))
         >>> list(zip(asked.tolist(), found.tolist()))
-        [(0, 3), (1, 1), (1, 2)]
+        [(0, 0), (1, 2), (1, 1)]
         """
         begin, end = self.stretches(asked)
         lengths = end - begin
-        return np.repeat(np.arange(len(asked.numbers)), lengths), positions_in_ranges(begin, lengths)
+        return np.repeat(np.arange(len(asked.numbers)), lengths), self.rows[positions_in_ranges(begin, lengths)]
 
     def stretches(self, asked: Lookup) -> Pairs:
         """For each of some numbers the first position that matches, and the one after the last."""
@@ -80,12 +87,6 @@ class OrderedNumbers:
         return low
 
 
-def ordered(numbers: Positions, clocks: Positions) -> tuple[Positions, OrderedNumbers]:
-    """Numbers and clocks in order, and where each of them was."""
-    order = np.lexsort((clocks, numbers))
-    return order, OrderedNumbers(numbers[order], clocks[order])
-
-
 @dataclass(frozen=True)
 class LookupKey:
     """What rows are looked up by: the hashes of some columns, and a clock among rows with equal hashes."""
@@ -102,8 +103,8 @@ _WORTH_LEAVING = 0.25
 class _IndexedRows:
     table: pa.Table
     clocks: Positions
-    #: By what was asked for: the positions of rows in the order of their numbers and clocks, and these.
-    sorted: dict[LookupKey, tuple[Positions, OrderedNumbers]] = field(default_factory=dict)
+    #: By what was asked for.
+    sorted: dict[LookupKey, OrderedNumbers] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.clocks)
@@ -116,18 +117,17 @@ class _IndexedRows:
     def bytes_held(self) -> int:
         """The memory of the rows and of all that they are sorted by."""
         found = self.table.nbytes + self.clocks.nbytes + (self.keys.bytes_held if "keys" in self.__dict__ else 0)
-        for order, known in self.sorted.values():
-            found += order.nbytes + known.numbers.nbytes + known.clocks.nbytes
+        for known in self.sorted.values():
+            found += known.rows.nbytes + known.numbers.nbytes + known.clocks.nbytes
         return int(found)
 
-    def by(self, key: LookupKey) -> tuple[Positions, OrderedNumbers]:
+    def by(self, key: LookupKey) -> OrderedNumbers:
         if key not in self.sorted:
             # Rows from before these columns were needed have none: the queries that look for them are younger.
             is_known = set(key.columns).issubset(self.table.column_names)
             numbers, present = self.keys.of(key.columns if is_known else ())
             rows = np.flatnonzero(present & is_known)
-            order, known = ordered(numbers[rows], np.asarray(self.table[key.clock])[rows])
-            self.sorted[key] = rows[order], known
+            self.sorted[key] = OrderedNumbers.of(numbers[rows], np.asarray(self.table[key.clock])[rows], rows)
         return self.sorted[key]
 
 
@@ -183,21 +183,18 @@ class JoinIndex:
         """
         result = []
         for chunk in self.chunks:
-            order, known = chunk.by(key)
-            which, places = known.matches(asked)
+            which, rows = chunk.by(key).matches(asked)
             if len(which):
-                rows = pa.array(order[places])
-                known_names = chunk.table.column_names
-                arrays = [
-                    chunk.table[name].take(rows) if name in known_names else pa.nulls(len(rows), type_)
-                    for name, type_ in columns
-                ]
+                known = [name for name, _ in columns if name in chunk.table.column_names]
+                found = chunk.table.select(known).take(pa.array(rows))
+                missing = {name: pa.nulls(len(rows), type_) for name, type_ in columns if name not in known}
+                arrays = [missing[name] if name in missing else found[name] for name, _ in columns]
                 result.append((which, pa.table(arrays, names=[name for name, _ in columns])))
         return result
 
     def count(self, asked: Lookup, key: LookupKey) -> int:
         """How many pairs there are of numbers and the rows that are looked for."""
-        stretches = (chunk.by(key)[1].stretches(asked) for chunk in self.chunks)
+        stretches = (chunk.by(key).stretches(asked) for chunk in self.chunks)
         return sum(int((end - begin).sum()) for begin, end in stretches)
 
 
@@ -308,9 +305,9 @@ def both_new(left: JoinProbe, right: JoinProbe) -> pa.Table:
             replace(each, rows=np.unique(each.rows), numbers=np.zeros(len(np.unique(each.rows)), dtype=np.int64))
             for each in (left, right)
         )
-    order, known = ordered(right.numbers, right.clocks)
+    known = OrderedNumbers.of(right.numbers, right.clocks, right.rows)
     first, second = known.matches(Lookup(left.numbers, left.clocks, *left.group.ahead(1)))
-    return pairs_of(left.group, left.taken(left.rows[first]), right.taken(right.rows[order[second]]))
+    return pairs_of(left.group, left.taken(left.rows[first]), right.taken(second))
 
 
 def with_held(probe: JoinProbe, held: JoinIndex) -> Iterator[pa.Table]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from weft.algebra import Select
 from weft.catalog import Catalog
@@ -33,7 +32,6 @@ from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.cycle_spec import CycleSpec, Folders
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import are_many
 from weft.sql.settings import Settings
 
@@ -94,23 +92,15 @@ class CurrentNetwork:
     def _redeciding(self) -> Redeciding:
         return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._forced)
 
-    def begin(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        operators: Iterable[Operator],
-        last: Commit,
-        cycle: int,
-        room: int,
-    ) -> NetworkPass:
+    def begin(self, logs: RowLogs, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> NetworkPass:
         """The network for a cycle after the last commit. In the driver its rows may take `room` bytes."""
         tables = {log: kept for log, kept in last.logs.items() if log.is_table}
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
-        jobs = SparkJobs(spark)
+        jobs = SparkJobs(logs.spark)
         groups = self._groups(operators, last, cycle, room)
-        state = JoinState(jobs, storage, last, cycle, self._folders.of(cycle), self._held)
+        state = JoinState(jobs, logs.storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(groups, jobs, state, self.observing.sampling())
         return self._pass
 
@@ -213,7 +203,7 @@ class JoinStage(Stage):
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Bring the network to the selects of the cycle."""
         room = self._account.room(JOIN_ROWS)
-        self._pass = self.network.begin(self._logs.spark, self._logs.storage, operators, last, spec.cycle, room)
+        self._pass = self.network.begin(self._logs, operators, last, spec.cycle, room)
 
     def memory(self) -> Iterator[MemoryUse]:
         yield self.network.memory()
