@@ -1,1 +1,4 @@
-"""Aggregates over rows that are in the driver: of joins, of other aggregates, of other queries' answers."""
+"""Aggregates over rows in the driver: the answers of joins, other aggregates and set operators.
+
+The trees and running aggregates of aggregates over streams (`stages/windows`) answer them; each row is one partial.
+"""
