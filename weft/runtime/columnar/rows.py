@@ -69,6 +69,11 @@ def clock_sql(stream: Stream, *, tagged: bool = False) -> str:
     return f"unix_micros({value})" if clock_type(stream) == TIMESTAMP else value
 
 
+def bucket_sql(ticks: str, width: int) -> str:
+    """Ticks divided by a width and rounded down: SQL's own division rounds towards zero, wrong for negative clocks."""
+    return f"(({ticks} - pmod({ticks}, {width}L)) div {width}L)"
+
+
 def columns(fields: Sequence[Field], prefix: str = "") -> str:
     """The columns of a relation as the start of a select list, with a comma after it when there are any."""
     return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))

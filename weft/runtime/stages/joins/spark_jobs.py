@@ -12,7 +12,7 @@ from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.packed_selects import Packed, pack, unpacked
-from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, column
 from weft.runtime.spark.session import compile_plans, in_few_tasks
 from weft.runtime.stages.joins.join_groups import LATE, NODES, JoinGroup, hash_of
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of
@@ -137,11 +137,7 @@ def _number(group: JoinGroup, side: int) -> str:
         return keys[0] if group.on_executors else hash_of(keys)
     if group.band is None:
         return "0L"
-    return _bucket(group.band_clock(side), group.band.width)
-
-
-def _bucket(clock: str, width: int) -> str:
-    return f"(({clock} - pmod({clock}, {width}L)) div {width}L)"
+    return bucket_sql(group.band_clock(side), group.band.width)
 
 
 def probed(group: JoinGroup, side: int, rows: str, probes: str, salt: int, name: str) -> Packed:
@@ -164,7 +160,7 @@ def met_before(group: JoinGroup, left: str, right: str) -> Packed:
     number, band = HASH, group.band
     if not group.keys and band is not None:
         clock, number = group.band_clock(1), "_bucket"
-        ends = [_bucket(f"({clock} - {distance}L)", band.width) for distance in (band.high, band.low)]
+        ends = [bucket_sql(f"({clock} - {distance}L)", band.width) for distance in (band.high, band.low)]
         tables[1] = f"(SELECT *, explode(array_distinct(array({', '.join(ends)}))) AS {number} FROM {tables[1]})"
     listed, texts = [], {}
     for side, alias in enumerate("lr"):

@@ -6,15 +6,14 @@ A log has what each cycle added to it; when it has too many segments, one takes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weft.algebra import Relation, Select, SetOperator
-from weft.plan.event_time import Clock, EventTime
+from weft.algebra import Relation, Select
+from weft.plan.event_time import Clock, EventTime, passes_rows
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
@@ -39,37 +38,29 @@ from weft.runtime.state.store import Block, StateStore
 
 def _passes_through(relation: Relation) -> bool:
     """Whether it remembers nothing: UNION ALL without windows, or some columns of an operator."""
-    if isinstance(relation, Select):
-        return picks_columns(relation)
-    if relation.window is not None:
-        return False
-    return relation.operator is SetOperator.UNION and relation.all
+    return picks_columns(relation) if isinstance(relation, Select) else passes_rows(relation)
 
 
-@dataclass
 class SetStage(Stage):
     """What operators remember, as of the last commit."""
 
-    kind: ClassVar = StageKind.SETS
-    step: ClassVar = "keep"
-    store: StateStore
-    account: MemoryAccount
-    _operators: dict[LogId, Operator] = field(default_factory=dict)
+    kind = StageKind.SETS
+    step = "keep"
 
-    def __post_init__(self) -> None:
-        self._host: DriverHost[OperatorValues] = DriverHost(self.store)
+    def __init__(self, store: StateStore, account: MemoryAccount) -> None:
+        self._account = account
+        self._operators: dict[LogId, Operator] = {}
+        self._host: DriverHost[OperatorValues] = DriverHost(store)
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the operators of the cycle; what is not in memory comes from its log."""
         remembering = (each for each in operators if not _passes_through(each.relation))
         self._operators = {LogId(LogKind.VALUES, each.id.text): each for each in remembering}
-        self._host.begin(
-            last.cycle,
-            (
-                Order(log, tuple(last.logs.get(log, ())), partial(OperatorValues.of, each.relation))
-                for log, each in self._operators.items()
-            ),
+        orders = (
+            Order(log, tuple(last.logs.get(log, ())), partial(OperatorValues.of, each.relation))
+            for log, each in self._operators.items()
         )
+        self._host.begin(last.cycle, orders)
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """What operators emit for the new rows of their inputs."""
@@ -85,7 +76,7 @@ class SetStage(Stage):
         relation = operator.relation
         if _passes_through(relation):
             return picked(relation, rows) if isinstance(relation, Select) else union_all(relation, rows)
-        if isinstance(relation, Select) or relation.window is None:
+        if relation.window is None:
             bounds = tuple(event_time.watermark(relation, after=when) for when in (False, True))
         else:
             bounds = event_time.closing(relation, operator.running.start)
@@ -105,7 +96,7 @@ class SetStage(Stage):
     def finish(self, cycle: CycleState) -> None:
         """Hand over what operators have come to remember. Raises MemoryLimit if that is too much."""
         for use in self.memory():
-            self.account.grow(use)
+            self._account.grow(use)
 
         def since(log: LogId) -> Clock:
             relation = self._operators[log].relation
@@ -129,8 +120,9 @@ class OperatorValues:
     def of(cls, relation: Relation, known: OperatorValues | None) -> OperatorValues:
         if known is not None:
             return known
-        is_history = isinstance(relation, Select) or relation.window is None
-        return cls(HistoryOperator(relation) if is_history else InstanceOperator(relation))  # type: ignore[arg-type]
+        if isinstance(relation, Select) or relation.window is None:
+            return cls(HistoryOperator(relation))
+        return cls(InstanceOperator(relation))
 
     def restore(self, blocks: Iterable[bytes]) -> None:
         self.operator.remember(pq.ParquetFile(pa.BufferReader(each)).read() for each in blocks)

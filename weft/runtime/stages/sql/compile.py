@@ -31,7 +31,7 @@ from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
-from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, column, columns
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, column, columns
 from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, spark_sql, spark_type
 from weft.runtime.stages.operators import OperatorId, log_of
 from weft.runtime.stages.sql import running
@@ -116,12 +116,12 @@ class Compiler:
         if first is not None and last < first:
             return None
         r, s, o = window.range, window.slide, window.origin
-        lowest = f"{_floor(f'{CLOCK} - {o + r}', s)} + 1"
+        lowest = f"{bucket_sql(f'{CLOCK} - {o + r}', s)} + 1"
         if first is not None:
             lowest = f"greatest({lowest}, {first}L)"
-        open_since = f"coalesce({_floor(f'{BEFORE} - {o + r}', s)} + 1, -9223372036854775807L)"
+        open_since = f"coalesce({bucket_sql(f'{BEFORE} - {o + r}', s)} + 1, -9223372036854775807L)"
         lowest = f"greatest({lowest}, {open_since})"
-        highest = f"least({_floor(f'{CLOCK} - {o}', s)}, {last}L)"
+        highest = f"least({bucket_sql(f'{CLOCK} - {o}', s)}, {last}L)"
         where = f" AND {spark_sql(select.where, _input_leaf(select))}" if select.where is not None else ""
         floor = "" if first is None else f" AND {CLOCK} >= {o + first * s}L"
         kept = f"{CLOCK} < {o + last * s + r}L{floor}{self._since_birth(select)}{where}"
@@ -315,11 +315,6 @@ def _grouped(select: Select, rows: str, by: Sequence[str], more: Sequence[str] =
     return f"SELECT {listed} FROM {rows}{group_by}"
 
 
-def _floor(ticks: str, slide: int) -> str:
-    """Division rounded down: SQL's own rounds towards zero, which is wrong for clocks before the origin."""
-    return f"(({ticks} - pmod({ticks}, {slide}L)) div {slide}L)"
-
-
 def _closing_instances(window: Window, after: Clock, until: int) -> tuple[int | None, int]:
     """The first and last k whose instance ends in (after, until]; no first when there is no `after`."""
     assert window.range is not None
@@ -355,5 +350,5 @@ def _near(select: Select) -> tuple[str, str] | None:
     if high is None or opposite is None or high + opposite < 0:
         return None
     width = high + opposite + 1
-    first = _floor(CLOCK, width)
-    return f"explode(array({first}, {first} + 1L))", _floor(f"{CLOCK} + {opposite}L", width)
+    first = bucket_sql(CLOCK, width)
+    return f"explode(array({first}, {first} + 1L))", bucket_sql(f"{CLOCK} + {opposite}L", width)
