@@ -49,7 +49,7 @@ class Views:
     old: Mapping[LogId, str]
     given: frozenset[str] = frozenset()
 
-    def all(self, log: LogId, fields: int) -> str | None:
+    def all(self, log: LogId) -> str | None:
         """A table expression for all rows of a log."""
         names = [views[log] for views in (self.old, self.new) if log in views]
         if not names:
@@ -99,7 +99,7 @@ class Compiler:
         if until is None or (after is not None and until <= after):
             return None
         source = select.inputs[0].source
-        rows = self.views.all(log_of(source, id_.below(0)), len(source.fields))
+        rows = self.views.all(log_of(source, id_.below(0)))
         bounds = _closing_instances(window, after, until)
         members = self._members(select, rows, window, bounds) if rows else None
         if not select.is_grouped:
@@ -175,47 +175,42 @@ class Compiler:
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
         The rows of tables are all old.
         """
+        near, leaf = _near(select), _input_leaf(select)
+        clocks = [f"t{position}.{CLOCK}" for position in range(len(select.inputs))]
+        conditions = [*_meeting(select, clocks), *(["t0.near = t1.near"] if near else [])]
+        if select.where is not None:
+            conditions.append(spark_sql(select.where, leaf))
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        shown = f"{_outputs(select, leaf)}greatest({', '.join(clocks)}) AS {CLOCK}"
         parts = []
         for newest in range(len(select.inputs)):
-            tables = [self._join_input(select, id_, position, newest) for position in range(len(select.inputs))]
-            if all(table is not None for table in tables):
-                parts.append(self._combined(select, [table for table in tables if table is not None]))
+            tables = [self._join_input(select, id_, position, newest, near) for position in range(len(select.inputs))]
+            found = [table for table in tables if table is not None]
+            if len(found) == len(tables):
+                parts.append(f"SELECT {shown} FROM {', '.join(found)}{where}")
         return " UNION ALL ".join(parts) or None
 
-    def _join_input(self, select: Select, id_: OperatorId, position: int, newest: int) -> str | None:
-        item = select.inputs[position]
+    def _join_input(
+        self, select: Select, id_: OperatorId, position: int, newest: int, near: tuple[str, str] | None
+    ) -> str | None:
+        item, listed = select.inputs[position], columns(select.inputs[position].source.fields)
         log = log_of(item.source, id_.below(position))
-        if position == newest:
-            table = self.views.new.get(log)
-        elif position < newest:
-            table = self.views.old.get(log)
+        if position > newest:
+            table = self.views.all(log)
         else:
-            table = self.views.all(log, len(item.source.fields))
+            table = (self.views.new if position == newest else self.views.old).get(log)
         if table is None:
             return None
         if isinstance(item.source, Table):
-            return f"(SELECT {columns(item.source.fields)}{CLOCK} FROM {table}) AS t{position}"
+            return f"(SELECT {listed}{CLOCK} FROM {table}) AS t{position}"
         conditions = []
         if self.start.first > 0:
             conditions.append(f"{ARRIVAL} >= {self.start.first}")
         if select.is_bounded:
             conditions.append(f"({BEFORE} IS NULL OR {CLOCK} >= {BEFORE})")
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        near = _near(select)
         bucket = f", {near[position]} AS near" if near is not None else ""
-        return f"(SELECT {columns(item.source.fields)}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
-
-    def _combined(self, select: Select, tables: list[str]) -> str:
-        leaf = _input_leaf(select)
-        clocks = [f"t{position}.{CLOCK}" for position in range(len(tables))]
-        conditions = list(_meeting(select, clocks))
-        if _near(select) is not None:
-            conditions.append("t0.near = t1.near")
-        if select.where is not None:
-            conditions.append(spark_sql(select.where, leaf))
-        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        clock = f"greatest({', '.join(clocks)})"
-        return f"SELECT {_outputs(select, leaf)}{clock} AS {CLOCK} FROM {', '.join(tables)}{where}"
+        return f"(SELECT {listed}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
 
     def _running(self, select: Select, id_: OperatorId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
@@ -238,7 +233,7 @@ class Compiler:
     def _recomputed_groups(self, select: Select, id_: OperatorId) -> str | None:
         source = select.inputs[0].source
         log = log_of(source, id_.below(0))
-        rows = self.views.all(log, len(source.fields))
+        rows = self.views.all(log)
         if log not in self.views.new or rows is None:
             return None
         since = f"{ARRIVAL} >= {self.start.first}"
