@@ -39,7 +39,7 @@ from weft.federation.live.messages import (
     entry_of,
 )
 from weft.federation.live.site_directory import RoleStore
-from weft.federation.live.stream_interest import Interest, together, wanted_by
+from weft.federation.live.stream_interest import Interest, by_stream, wanted_by
 from weft.sql import NamesInMemory, read, statements
 
 #: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
@@ -267,11 +267,7 @@ class FederationLedger:
 
 def interests_of(queries: list[StandingQuery]) -> dict[str, Interest]:
     """By stream what some queries need of it."""
-    found: dict[str, list[Interest]] = {}
-    for each in queries:
-        for stream, interest in each.interests.items():
-            found.setdefault(stream, []).append(interest)
-    return {stream: together(listed) for stream, listed in found.items()}
+    return by_stream(pair for each in queries for pair in each.interests.items())
 
 
 class Follower:

@@ -10,7 +10,7 @@ flows at a rate of one, so that sharing it still counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,7 +113,7 @@ class Placing:
         homes = [each.home for each in running] + [site for _, site in new]
         loads = [self._load.get(each.birth, _UNKNOWN_LOAD) for each in running] + [_UNKNOWN_LOAD for _ in new]
         queries = [each.query for each in running] + [query for query, _ in new]
-        substreams, interests = flow_of(self._ledger, queries, self.network.sources, self.measured)
+        substreams, interests = self._flow(queries)
         # What a query answers and what moves along with it are guessed from what it reads.
         reads = [float(substreams.rate[each].sum()) for each in interests]
         answered, fed = ([part * rate for rate in reads] for part in (_ANSWERED, _FED_AGAIN))
@@ -123,22 +123,19 @@ class Placing:
         coordinator.settled([each.name for each in running], settled, [each.provider for each in running])
         return coordinator, chosen(described, range(len(running), len(queries)))
 
-
-def flow_of(
-    ledger: FederationLedger, queries: Sequence[Query], sources: Sequence[str], measured: Mapping[str, StreamSample]
-) -> tuple[Substreams, list[list[int]]]:
-    """The substreams of all streams, and those that each query wants; `sources` are the sites that have streams."""
-    others = {each.name: each.query for each in ledger.running()} | {each.name: each for each in queries}
-    wanted = [wanted_of(each, others) for each in queries]
-    interests: list[list[int]] = [[] for _ in queries]
-    owners: list[int] = []
-    rates: list[float] = []
-    for name, record in ledger.streams.items():
-        split = split_of([each for one in wanted for each in one.get(name, ())])
-        for number, one in enumerate(wanted):
-            if name in one:
-                interests[number] += [len(rates) + place for place in split.interest(one[name])]
-        owners += [sources.index(record.owner)] * len(split)
-        known = measured.get(name, _UNKNOWN)
-        rates += split.rates(known.rate, known.sample)
-    return Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests
+    def _flow(self, queries: Sequence[Query]) -> tuple[Substreams, list[list[int]]]:
+        """The substreams of all streams, and those that each of some queries wants."""
+        others = {each.name: each.query for each in self._ledger.running()} | {each.name: each for each in queries}
+        wanted = [wanted_of(each, others) for each in queries]
+        interests: list[list[int]] = [[] for _ in queries]
+        owners: list[int] = []
+        rates: list[float] = []
+        for name, record in self._ledger.streams.items():
+            split = split_of([each for one in wanted for each in one.get(name, ())])
+            for number, one in enumerate(wanted):
+                if name in one:
+                    interests[number] += [len(rates) + place for place in split.interest(one[name])]
+            owners += [self.network.sources.index(record.owner)] * len(split)
+            known = self.measured.get(name, _UNKNOWN)
+            rates += split.rates(known.rate, known.sample)
+        return Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests

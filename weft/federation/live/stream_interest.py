@@ -29,7 +29,7 @@ from weft.delivery.matching.conditions import clause_of
 from weft.federation.distribution.substreams import boxes_of, column_of, stream_reads
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
-from weft.predicates.domains import FIRST, LAST, Cut, Place, ValueSet
+from weft.predicates.domains import FIRST, LAST, Cut, Place, ValueSet, above, below
 from weft.predicates.normal_forms import Box
 from weft.predicates.row_matching import RowMatcher
 
@@ -55,13 +55,12 @@ class Interest:
 
 
 def as_json(interest: Interest) -> dict[str, Any]:
-    columns = tuple((name, name) for name in sorted(interest.columns))
-    document = subscription.as_json(Subscription("", columns, interest.any_of))
+    document = subscription.as_json(Subscription("", (), interest.any_of))
     return {"columns": sorted(interest.columns), **({"any": document["any"]} if "any" in document else {})}
 
 
 def from_json(document: dict[str, Any]) -> Interest:
-    known = subscription.from_json({"stream": "", "columns": {}, **{k: v for k, v in document.items() if k == "any"}})
+    known = subscription.from_json({"stream": "", **document, "columns": {}})
     return Interest(frozenset(document["columns"]), known.any_of)
 
 
@@ -73,16 +72,26 @@ def together(interests: Iterable[Interest]) -> Interest:
     return Interest(columns, ALL_ROWS if () in any_of or len(any_of) > MOST_CONJUNCTIONS else any_of)
 
 
+def by_stream(interests: Iterable[tuple[str, Interest]]) -> dict[str, Interest]:
+    """What is needed of each stream, from interests in streams."""
+    found: dict[str, list[Interest]] = {}
+    for stream, interest in interests:
+        found.setdefault(stream, []).append(interest)
+    return {stream: together(listed) for stream, listed in found.items()}
+
+
 def wanted_by(query: Query) -> dict[str, Interest]:
     """By stream what a query needs of it. What it needs of other queries' answers, those need themselves."""
-    found: dict[str, list[Interest]] = {}
+    return by_stream(_wanted_by(query))
+
+
+def _wanted_by(query: Query) -> Iterator[tuple[str, Interest]]:
     for select, item, stream, counted in stream_reads(query.relation, {}):
         columns = frozenset(each.name for each in _columns(select) if each.source == item.alias) | {stream.clock}
         boxes = None if counted else boxes_of(select, item.alias, stream)
         any_of = ALL_ROWS if boxes is None else tuple(tuple(_comparisons(box)) for box in boxes)
         compared = frozenset(comparison.column for each in any_of for comparison in each)
-        found.setdefault(stream.name, []).append(Interest(columns | compared, any_of))
-    return {name: together(each) for name, each in found.items()}
+        yield stream.name, Interest(columns | compared, any_of)
 
 
 def _columns(node: object) -> Iterator[Column]:
@@ -118,15 +127,13 @@ def _compared(column: Column, values: ValueSet) -> Iterator[Comparison]:
         yield Comparison(column.name, "in", tuple(each for each, _ in listed))
         return
     # What lies between several spans is wanted too: that is a little more than needed, and much shorter.
-    low, high = values.spans[0][0], values.spans[-1][1]
-    if low != FIRST:
-        constant, exact = _constant(low[1], column, math.floor)
-        if constant is not None:
-            yield Comparison(column.name, ">" if low[2] and exact else ">=", constant)
-    if high != LAST:
-        constant, exact = _constant(high[1], column, math.ceil)
-        if constant is not None:
-            yield Comparison(column.name, "<" if not high[2] and exact else "<=", constant)
+    ends = (values.spans[0][0], ">", math.floor), (values.spans[-1][1], "<", math.ceil)
+    for cut, operator, rounded in ends:
+        if cut not in (FIRST, LAST):
+            constant, exact = _constant(cut[1], column, rounded)
+            is_strict = exact and cut == (above if operator == ">" else below)(cut[1])
+            if constant is not None:
+                yield Comparison(column.name, operator if is_strict else f"{operator}=", constant)
 
 
 def _point(low: Cut, high: Cut) -> Place | None:
