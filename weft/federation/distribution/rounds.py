@@ -49,7 +49,8 @@ _INTERVAL = 200.0
 @dataclass(frozen=True)
 class Targets:
     """Where vertices may go: the providers of each target, the latencies between targets (`latency`) and from all nodes
-    of the network to them (`reach`, sources first), and how much load is fair, within a slack.
+    of the network to them (`reach`, sources first), and how much load is fair, at most allowed (`caps`), and at least
+    due in a round (`floors`).
 
     A query at a target of several providers may be at any of them, so its distances are means over them. So is its
     distance from itself: queries that it shares out among its providers are not at the same place.
@@ -59,16 +60,8 @@ class Targets:
     latency: NDArray[np.float64]
     reach: NDArray[np.float64]
     fair: NDArray[np.float64]
-    slack: float
-
-    @property
-    def caps(self) -> NDArray[np.float64]:
-        return (1 + self.slack) * self.fair
-
-    @property
-    def floors(self) -> NDArray[np.float64]:
-        """What a target should have at least. Redistribution keeps to it; the source's load limit has no such side."""
-        return (1 - self.slack) * self.fair
+    caps: NDArray[np.float64]
+    floors: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.providers)
@@ -83,8 +76,8 @@ def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair
     reach = np.add.reduceat(network.nodes[:, every], firsts, axis=1) / sizes
     from_providers = reach[len(network.sources) :]
     latency = np.add.reduceat(from_providers[every], firsts, axis=0) / np.array(sizes)[:, None]
-    capability = np.add.reduceat(network.capability[every], firsts)
-    return Targets(listed, latency, reach, fair * capability, slack)
+    load = fair * np.add.reduceat(network.capability[every], firsts)
+    return Targets(listed, latency, reach, load, (1 + slack) * load, (1 - slack) * load)
 
 
 def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.float64]:
@@ -259,9 +252,8 @@ def _settled(
         draws = random.random(4 * len(graph) + 64)
         flow = flows(load, targets.fair)
         rebalance(flow, draws, at, origin, graph.weight, graph.state, load, arrays, field, _BAND)
-    order = random.permutation(len(graph))
-    caps, floors = targets.caps, targets.floors
-    improve(order, at, origin, graph.weight, graph.state, caps, floors, load, arrays, field, interval)
+    order, limits = random.permutation(len(graph)), (targets.caps, targets.floors)
+    improve(order, at, origin, graph.weight, graph.state, *limits, load, arrays, field, interval)
     return at
 
 

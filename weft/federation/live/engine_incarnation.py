@@ -122,7 +122,13 @@ class CycleStore:
             return last
         cycle = self._cycles[-1] + 1 if self._cycles else 0
         draft = private_folder(self._path(cycle).with_suffix(".draft"))
-        seal = _write_rows(rows, draft / "rows.parquet") if rows is not None and rows.num_rows else None
+        seal = None
+        if rows is not None and rows.num_rows:
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows, sink)
+            data = sink.getvalue().to_pybytes()
+            write_atomically(draft / "rows.parquet", data)
+            seal = seal_of(data)
         write_checked(draft / "mark.json", {"place": place, "stream": stream, "seal": seal, "clocks": dict(clocks)})
         publish(draft, self._path(cycle))
         self._cycles.append(cycle)
@@ -173,14 +179,6 @@ class CycleStore:
 
     def _path(self, cycle: int) -> Path:
         return self._folder / f"{cycle:012d}"
-
-
-def _write_rows(rows: pa.Table, path: Path) -> Seal:
-    sink = pa.BufferOutputStream()
-    pq.write_table(rows, sink)
-    data = sink.getvalue().to_pybytes()
-    write_atomically(path, data)
-    return seal_of(data)
 
 
 def _broken(path: Path, what: str) -> FederationError:

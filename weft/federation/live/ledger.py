@@ -4,8 +4,7 @@ Every site keeps a ledger as it follows the log; ledgers that have read the same
 the place of the entry that created it, since its name may be used again after it was dropped.
 
 With a store, a follower notes how far it has read and a digest of all entries up to there, before it acts on them. The
-next process reads the log from the beginning, and must find the same entries: a broker whose store was lost, cut, or
-replaced by another one is found out, and not taken for a federation in which little has happened.
+next process reads the log from the beginning, and must find the same entries.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ One batch is one cycle, and after it the clocks are those of the whole streams, 
 windows close, and rows are late, exactly as if all rows were here.
 
 After each entry the place is written down together with what changed. A provider that dies goes on behind the last
-place that it wrote down. What it did behind it, it does again, and everything it does can be done twice: a batch that
-has come is not kept again, a cycle that is committed is not run again, and users' sites know answers again.
+place that it wrote down, and everything it does can be done twice.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -75,8 +75,7 @@ class Provider:
         self.is_new = number is None
         self._number = number or 0
         self._current = self._opened(self._number)
-        if self.is_new:
-            self._switch(0)
+        self._note_number()
 
     @property
     def place(self) -> int:
@@ -232,32 +231,31 @@ class Provider:
         """Create queries where feeding them begins, run the batches since then, and give missing answers."""
         ledger = self._follower.ledger
         begins = feeding_begins(ledger, after)
-        marks = [
-            (stream, mark)
+        batches = {
+            mark.place: (stream, mark.number)
             for stream, mark in ledger.marks_between(min(begins.values()), until)
             if _is_read(stream, mark, mine, begins)
-        ]
-        numbers: dict[str, list[int]] = {}
-        for stream, mark in marks:
-            numbers.setdefault(stream, []).append(mark.number)
+        }
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        beginning: defaultdict[int, list[StandingQuery]] = defaultdict(list)
+        ending: defaultdict[int, list[str]] = defaultdict(list)
+        for stream, number in batches.values():
+            numbers[stream].append(number)
+        for each in sorted(mine, key=lambda each: each.birth):
+            beginning[begins[each.birth]].append(each)
+            if each.ended is not None:
+                ending[each.ended].append(each.name)
         rows = fetched(self._transport, ledger, interests_of(mine), numbers, self._idle, self._say)
-        changes = _changes(mine, begins)
-
-        def change_before(place: int) -> None:
-            """Let queries begin and end whose time has come, in the order of the log."""
-            while changes and changes[0][0] < place:
-                at, begin, queries = changes.pop(0)
-                if begin:
-                    fresh.addresses.update({each.name: _address(each, after[each.birth]) for each in queries})
-                    fresh.begin(at, ledger, queries)
-                else:
-                    self._end(fresh, at, [each.name for each in queries])
-
-        for stream, mark in marks:
-            change_before(mark.place)
-            fresh.take_batch(mark.place, stream, rows.pop((stream, mark.number)), ledger.clocks(mark.place))
-            fresh.cycles.send()
-        change_before(until + 1)
+        # A query is fed what is behind the place where it begins.
+        for place in sorted({*batches, *beginning, *ending}):
+            if place in batches:
+                fresh.take_batch(place, batches[place][0], rows.pop(batches[place]), ledger.clocks(place))
+                fresh.cycles.send()
+            if place in ending:
+                self._end(fresh, place, ending[place])
+            if place in beginning:
+                fresh.addresses.update({each.name: _address(each, after[each.birth]) for each in beginning[place]})
+                fresh.begin(place, ledger, beginning[place])
 
     def _opened(self, number: int) -> EngineIncarnation:
         directory = engine_directory(self._directory, number)
@@ -270,27 +268,17 @@ class Provider:
 
     def _replace(self, fresh: EngineIncarnation) -> None:
         old, self._current = self._current, fresh
-        self._switch(self._number + 1)
+        self._number += 1
+        self._note_number()
         old.engine.close()
         shutil.rmtree(old.directory, ignore_errors=True)
 
-    def _switch(self, number: int) -> None:
-        self._number = number
-        write_checked(self._directory / ENGINE_FILE, {"number": number})
+    def _note_number(self) -> None:
+        write_checked(self._directory / ENGINE_FILE, {"number": self._number})
 
 
 def _address(standing: StandingQuery, after: int) -> Address:
     return Address(standing.birth, standing.home, after, standing.stays[-1].since)
-
-
-def _changes(mine: list[StandingQuery], begins: Mapping[int, int]) -> list[tuple[int, bool, list[StandingQuery]]]:
-    """Where queries of an engine that is fed again begin (True) or end, in order; at one place, ends go first."""
-    found: dict[tuple[int, bool], list[StandingQuery]] = {}
-    for each in sorted(mine, key=lambda each: each.birth):
-        found.setdefault((begins[each.birth], True), []).append(each)
-        if each.ended is not None:
-            found.setdefault((each.ended, False), []).append(each)
-    return [(place, begin, found[place, begin]) for place, begin in sorted(found)]
 
 
 def _is_read(stream: str, mark: BatchMark, mine: list[StandingQuery], begins: Mapping[int, int]) -> bool:

@@ -168,12 +168,10 @@ class RoleStore:
 class Mailbox:
     """The reader of a kept mailbox: it takes every message once, in order, and notices a missing one.
 
-    How far it has read is in the store of its role: the caller calls `read` in the transaction that keeps what follows
-    from a message. Messages that were read are deleted at the broker, all but the last one, which the next message must
-    name as the one before it. A reader that finds its mailbox empty at its first look puts a message of its own there.
-    So it notices also that all messages of a mailbox are gone.
-
-    A reader with an empty store `may_begin_late` if it needs no message that another one has read.
+    The caller calls `read` in the transaction that keeps what follows from a message. Messages that were read are
+    deleted at the broker, all but the last one, which the next message must name as the one before it. A reader that
+    finds its mailbox empty at its first look puts a message of its own there, so as to notice that all are gone. One
+    with an empty store `may_begin_late` if it needs no message that another one has read.
     """
 
     def __init__(self, transport: Transport, store: RoleStore, mailbox: str, *, may_begin_late: bool = False) -> None:
