@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, groupby
 
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
@@ -44,6 +44,7 @@ from weft.runtime.stages.windows.tree_choice import (
     TreeChoice,
     asked_of,
     choose_trees,
+    cohorts,
     cost_terms,
     finest_rate,
     lanes_of,
@@ -96,13 +97,10 @@ class _StreamDescription:
         self._grouping = choose_trees(self._windowed, facts)
         self._edge_rate = finest_rate(self._windowed)
         #: The queries of each tree. Trees are numbered in the order of their cohorts.
-        self._members: dict[TreeSpec, list[str]] = {}
-        for name in self._windowed:
-            self._members.setdefault(self._grouping.tree_of[name], []).append(name)
-        self._cohorts: dict[tuple[frozenset[str], tuple[str, ...]], list[TreeSpec]] = {}
-        for spec in self._members:
-            self._cohorts.setdefault(_cohort(spec), []).append(spec)
-        self._numbers = {spec: n for n, spec in enumerate(spec for specs in self._cohorts.values() for spec in specs)}
+        self._members: dict[TreeSpec, list[str]] = {spec: [] for spec in self._grouping.kernels}
+        for name, spec in self._grouping.tree_of.items():
+            self._members[spec].append(name)
+        self._numbers = {spec: number for number, spec in enumerate(self._members)}
 
     def stream(self) -> SharedStream:
         nearest = _nearest_of_other_cohorts(self._numbers, self.readable)
@@ -112,7 +110,7 @@ class _StreamDescription:
             self.rate,
             self._planned_for(),
             self._reduction(),
-            tuple(self._described(specs, nearest) for specs in self._cohorts.values()),
+            tuple(self._described(list(specs), nearest) for _, specs in groupby(self._members, _cohort)),
             self._running(),
         )
 
@@ -130,19 +128,15 @@ class _StreamDescription:
 
     def _running(self) -> tuple[RunningCohort, ...]:
         """The queries that never close. Which of them have groups in common depends on when they begin, too."""
-        alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-        for name, shape in self.shapes.items():
-            if shape.is_running:
-                conditions = tuple(sorted({self.readable(each.text) for each in shape.conditions}))
-                alike.setdefault((conditions, shape.keys), []).append(name)
+        running = {name: each for name, each in self.shapes.items() if each.is_running}
         return tuple(
             RunningCohort(
-                conditions,
+                tuple(sorted(self._all_readable(conditions))),
                 self._all_readable(keys),
-                tuple(dict.fromkeys(self.readable(m.name) for name in names for m in self.shapes[name].all_measures)),
+                tuple(dict.fromkeys(self.readable(m.name) for name in names for m in running[name].all_measures)),
                 tuple(names),
             )
-            for (conditions, keys), names in alike.items()
+            for (conditions, keys), names in cohorts(running).items()
         )
 
     def queries(self, stream: SharedStream) -> Iterator[WovenQuery]:
@@ -178,11 +172,9 @@ class _StreamDescription:
 
     def _reduction(self) -> SharedReduction:
         built = reduction(self.source, self.shapes.values())
-        layout = built.layout
+        layout, edges = built.layout, shared_edges(each.window for each in self._windowed.values())
         return SharedReduction(
-            tuple(
-                sorted((each.modulus, each.residue) for each in shared_edges(s.window for s in self._windowed.values()))
-            ),
+            tuple(sorted((each.modulus, each.residue) for each in edges)),
             self._edge_rate,
             self._all_readable(layout.decoders),
             layout.signature_columns,
