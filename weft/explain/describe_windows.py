@@ -41,6 +41,7 @@ from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.tree_choice import (
     SOME_KEYS,
+    CohortKey,
     TreeChoice,
     asked_of,
     choose_trees,
@@ -234,17 +235,14 @@ def _weighed(nearest: int, saved: Fraction, added: Fraction) -> Apart:
 
 def _nearest_of_other_cohorts(numbers: Mapping[TreeSpec, int], readable: Callable[[str], str]) -> dict[TreeSpec, Apart]:
     """For each tree the nearest one of another cohort: the first of those that differ in as little as possible."""
-    like: dict[object, list[TreeSpec]] = {}
+    like: dict[object, dict[CohortKey, TreeSpec]] = {}
     for spec in numbers:
         for likeness in _likenesses(spec):
-            known = like.setdefault(likeness, [])
-            # Two of different cohorts are enough: one of them is of another cohort than any tree.
-            if all(_cohort(other) != _cohort(spec) for other in known) and len(known) < 2:
-                known.append(spec)
+            like.setdefault(likeness, {}).setdefault(_cohort(spec), spec)
     found: dict[TreeSpec, Apart] = {}
     for spec in numbers:
-        others = (other for likeness in _likenesses(spec) for other in like[likeness])
-        nearest = next((other for other in others if _cohort(other) != _cohort(spec)), None)
+        others = (each for likeness in _likenesses(spec) for each in like[likeness].items())
+        nearest = next((other for cohort, other in others if cohort != _cohort(spec)), None)
         if nearest is not None:
             found[spec] = Apart(numbers[nearest], _difference(spec, nearest, readable))
     return found
@@ -260,7 +258,7 @@ def _difference(own: TreeSpec, other: TreeSpec, readable: Callable[[str], str]) 
     return " and ".join(differences)
 
 
-def _cohort(spec: TreeSpec) -> tuple[frozenset[str], tuple[str, ...]]:
+def _cohort(spec: TreeSpec) -> CohortKey:
     return spec.conditions, spec.keys
 
 

@@ -185,7 +185,7 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements
     if cohort.host is not None:
         yield f"  kernels {cohort.host}"
     yield f"  windows {_windows(tree)}; {_per(tree.edge_rate, 'slices', stream.clock)}"
-    yield f"  shares the tree with {_other_queries(len(woven.companions))}{_listed(woven.companions)}"
+    yield f"  shares the tree with {_others(woven.companions)}"
     yield f"  shares the cohort with {_other_queries(in_cohort)}"
     yield _reduction_shared(stream)
     yield from _kernel_lines(tree)
@@ -202,8 +202,7 @@ def _running_query_lines(query: WovenQuery, cohort: RunningCohort, stream: Share
     yield f"woven over stream {stream.name}: groups that grow and never close"
     yield f"  {_cohort_text(cohort)}"
     yield f"  keeps of each group: {some(cohort.measures)}"
-    listed = f"{_other_queries(len(query.companions))}{_listed(query.companions)}"
-    yield f"  shares the groups with those that began in the same cycle, of {listed}"
+    yield f"  shares the groups with those that began in the same cycle, of {_others(query.companions)}"
     yield _reduction_shared(stream)
 
 
@@ -253,7 +252,7 @@ def _network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterato
         yield from (f"  {line}" for line in _order_lines(order))
     companions = network.companions(query.name)
     with_nodes = [f"{name} (node {', '.join(map(str, numbers))})" for name, numbers in companions.items()]
-    yield f"  shares nodes above logs with {_other_queries(len(companions))}{_listed(with_nodes)}"
+    yield f"  shares nodes above logs with {_others(with_nodes)}"
     own = [number for number in query.own if network.nodes[number].parents]
     yield f"  has to itself {count(len(own), 'node')} above logs{_listed(list(map(str, own)))}"
     yield from _own_lines(query)
@@ -396,6 +395,10 @@ def _per(per_tick: Fraction, what: str, clock: DataType) -> str:
 
 def _other_queries(number: int) -> str:
     return "no other query" if not number else count(number, "other query", "other queries")
+
+
+def _others(names: Sequence[str]) -> str:
+    return f"{_other_queries(len(names))}{_listed(names)}"
 
 
 def _listed(names: Sequence[str]) -> str:

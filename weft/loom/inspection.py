@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
-from weft.algebra import Field, Query
+from weft.algebra import Query
 from weft.algebra.properties import clock_type
 from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog
@@ -90,24 +89,22 @@ def describe(catalog: Catalog, name: str) -> Outcome:
     stream, table = catalog.find_stream(name), catalog.find_table(name)
     if stream is not None:
         delay = duration_text(stream.delay, clock_type(stream))
+        fields = stream.fields
         message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
-        return replace(_columns(stream.fields), message=message)
-    if table is not None:
-        return replace(_columns(table.fields), message=f"table {table.name} from {table.format}")
-    relation = catalog.find_view(name)
-    kind = "query" if relation is None else "view"
-    relation = relation or catalog.query(name).relation
-    return replace(_columns(relation.fields), message=f"{kind} {name}\n" + "\n".join(relation_lines(relation)))
+    elif table is not None:
+        fields, message = table.fields, f"table {table.name} from {table.format}"
+    else:
+        view = catalog.find_view(name)
+        relation = view or catalog.query(name).relation
+        fields = relation.fields
+        message = "\n".join([f"{'view' if view else 'query'} {name}", *relation_lines(relation)])
+    return Outcome(message, ("column", "type"), tuple((field.name, str(field.type)) for field in fields))
 
 
 def window_of(query: Query) -> str:
     """The window of a query as tables show it."""
     window = query.relation.window
     return "-" if window is None else window_text(window, query.relation.clock_type)
-
-
-def _columns(fields: Sequence[Field]) -> Outcome:
-    return _table(("column", "type"), [(field.name, str(field.type)) for field in fields])
 
 
 def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Outcome:
