@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import random
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,22 +25,19 @@ class NoData(WeftError):
 
 def write_parquet(folder: Path) -> tuple[Path, Path]:
     """Write flights.parquet and weather.parquet into `folder`, unless they are there, and say where they are."""
-    flights, weather = folder / "flights.parquet", folder / "weather.parquet"
-    if not (flights.exists() and weather.exists()):
-        folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(_flights(), flights)
-        pq.write_table(_weather(), weather)
-    return flights, weather
+    return _written(folder / "flights.parquet", _flights), _written(folder / "weather.parquet", _weather)
 
 
 def write_airports(folder: Path) -> Path:
     """Write airports.parquet into `folder`, unless it is there, and say where it is."""
-    airports = folder / "airports.parquet"
-    if not airports.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        table = csv.read_csv(_package() / "airports.csv", convert_options=_MISSING)
-        pq.write_table(table.select(["faa", "name", "lat", "lon", "tz"]), airports)
-    return airports
+    return _written(folder / "airports.parquet", _airports)
+
+
+def _written(path: Path, table: Callable[[], pa.Table]) -> Path:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table(), path)
+    return path
 
 
 def _package() -> Path:
@@ -79,6 +76,11 @@ def _weather() -> pa.Table:
             **{name: pc.cast(table[name], pa.float64()) for name in numbers},
         }
     )
+
+
+def _airports() -> pa.Table:
+    table = csv.read_csv(_package() / "airports.csv", convert_options=_MISSING)
+    return table.select(["faa", "name", "lat", "lon", "tz"])
 
 
 #: How many queries there are to choose from.
