@@ -44,6 +44,8 @@ _NEVER = np.iinfo(np.int64).min
 _FEWEST = 1024
 #: No two clocks are further apart.
 _LONGEST = np.iinfo(np.uint64).max
+#: Rows that wait are put into one chunk when there are more.
+_MOST_CHUNKS = 64
 
 
 class HistoryOperator:
@@ -280,13 +282,17 @@ class InstanceOperator:
         These are the bounds that `EventTime.closing` gives. Rows of instances up to `after` count no more: they were
         answered before, or lack rows from before the query was there.
         """
-        arrived = with_sides(*together(operands, self._schema))
-        self._changed = _later_than(until, _later_than(after, arrived))
-        rows = _later_than(after, pa.concat_tables([self._waiting, arrived]))
+        arrived = _later_than(after, with_sides(*together(operands, self._schema)))
+        waiting = _later_than(after, self._waiting)
+        self._changed = _later_than(until, arrived)
         # Rows that came first stay first.
-        self._waiting = _later_than(until, rows).combine_chunks()
-        closing = rows.slice(0, 0) if until is None else rows.filter(pa.array(clocks_of(rows) <= until))
-        return combined(self._operation, closing) if closing.num_rows else None
+        self._waiting = pa.concat_tables([_later_than(until, waiting), self._changed])
+        if self._waiting[CLOCK].num_chunks > _MOST_CHUNKS:
+            self._waiting = self._waiting.combine_chunks()
+        if until is None:
+            return None
+        closing = [rows.filter(pa.array(clocks_of(rows) <= until)) for rows in (waiting, arrived)]
+        return combined(self._operation, pa.concat_tables(closing)) if any(map(len, closing)) else None
 
     def changed(self) -> pa.Table:
         """The rows of the last cycle that wait for their instance to close."""
@@ -302,7 +308,8 @@ class InstanceOperator:
 
 
 def _later_than(clock: Clock, rows: pa.Table) -> pa.Table:
-    return rows if clock is None else rows.filter(pa.array(clocks_of(rows) > clock))
+    later = clocks_of(rows) > (_NEVER if clock is None else clock)
+    return rows if later.all() else rows.filter(pa.array(later))
 
 
 def combined(operation: SetOperation, rows: pa.Table) -> pa.Table | None:
