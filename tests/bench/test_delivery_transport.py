@@ -22,5 +22,5 @@ def test_members_are_many_queries_of_few_templates_over_what_is_published() -> N
 
 
 def test_a_cycle_publishes_the_same_rows_each_time() -> None:
-    assert [each.rows for each in rows(3, 50)] == [each.table for each in rows(3, 50)]
-    assert [each.rows for each in rows(3, 50)] != [each.table for each in rows(4, 50)]
+    assert [each.rows for each in rows(3, 50)] == [each.rows for each in rows(3, 50)]
+    assert [each.rows for each in rows(3, 50)] != [each.rows for each in rows(4, 50)]

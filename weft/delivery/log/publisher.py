@@ -1,7 +1,7 @@
 """The publisher: the engine's side of delivery, a transactional outbox, and how a broker gets what it holds.
 
     publisher.wait_for_room()
-    publisher.write(cycle, [Message("g17", 3, rows, watermark)], control=[itinerary])      before the commit
+    publisher.write(cycle, [Message("g17", 3, rows, watermark)], control=[itinerary])        before the commit
     publisher.committed(cycle)                                                               after it
 
 Readers see a cycle when it is committed, whole. A cycle that is run again writes its file again. At the start,
@@ -86,42 +86,39 @@ class Forwarder:
         self._broker.close()
 
     def _run(self) -> None:
-        pause: float | None
-        failures, asked = 0, False
+        failures, is_asked = 0, False
         while True:
             try:
-                if not asked:
+                if not is_asked:
                     # More than was noted is what was stored when the answer got lost; less, what the broker has lost.
                     self.acknowledged = self._broker.newest()
-                    asked = True
-                self._forward_all()
+                    is_asked = True
+                for cycle in cycles(self._directory):
+                    if self.acknowledged is None or cycle > self.acknowledged:
+                        self._forward(cycle)
             except (BrokerError, LogError, OSError) as error:
                 # A broker that came back may have lost what it held.
-                asked = False
+                is_asked = False
                 self.problem = str(error)
-                pause = retry_pause(failures)
                 failures += 1
             else:
-                failures, self.problem, pause = 0, None, None
+                failures, self.problem = 0, None
             self._on_change()
             if self._closing:
                 return
-            self._wanted.wait(pause)
+            self._wanted.wait(retry_pause(failures - 1) if failures else None)
             self._wanted.clear()
 
-    def _forward_all(self) -> None:
-        for cycle in cycles(self._directory):
-            if self.acknowledged is not None and cycle <= self.acknowledged:
-                continue
-            parcel = read_parcel(self._directory, cycle)
-            if parcel is not None:
-                begun = time.monotonic()
-                self._broker.send(parcel)
-                taken = time.monotonic() - begun
-                self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
-                move_marker(self._directory, ACKNOWLEDGED, marker(self._directory, ACKNOWLEDGED), cycle)
-                self.acknowledged = cycle
-                self._on_change()
+    def _forward(self, cycle: int) -> None:
+        parcel = read_parcel(self._directory, cycle)
+        if parcel is not None:
+            begun = time.monotonic()
+            self._broker.send(parcel)
+            taken = time.monotonic() - begun
+            self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
+            move_marker(self._directory, ACKNOWLEDGED, marker(self._directory, ACKNOWLEDGED), cycle)
+            self.acknowledged = cycle
+            self._on_change()
 
 
 class Publisher:
