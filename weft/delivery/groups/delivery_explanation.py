@@ -24,7 +24,7 @@ class Delivered:
 
     @property
     def subscription(self) -> Subscription:
-        return next(each for each in self.itinerary.subscriptions if each.stream == self.itinerary.spans[-1].stream)
+        return self.itinerary.subscription(self.itinerary.spans[-1].stream)
 
 
 def delivered(catalog: Catalog, name: str) -> Delivered | None:

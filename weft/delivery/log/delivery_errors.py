@@ -1,4 +1,4 @@
-"""What delivery says when it cannot go on. NoParcels that was committed is lost by any of these."""
+"""What delivery says when it cannot go on. Nothing that was committed is lost by any of these."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ that no change is missing, and not the newest parcel.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,8 +41,6 @@ BEGINNING: Final = -1
 ACKNOWLEDGED: Final = "acknowledged"
 _ROUTES: Final = "routes.json"
 _KINDS: Final = ("parcel", "pending", "newest", ACKNOWLEDGED)
-_PARCEL = re.compile(r"(\d{12})\.parcel")
-_PENDING = re.compile(r"(\d{12})\.pending")
 
 _ADVICE: Final = (
     "restore it from a copy, or start what writes it again: that puts the log aside and begins a new one, and tells "
@@ -79,7 +76,7 @@ def parcel_path(directory: Path, cycle: int) -> Path:
 
 def cycles(directory: Path) -> list[int]:
     """The cycles whose parcels are there, oldest first."""
-    return _numbered(directory, _PARCEL)
+    return _numbered(directory, "parcel")
 
 
 def read_parcel(directory: Path, cycle: int) -> Parcel | None:
@@ -140,12 +137,12 @@ def _read(directory: Path, cycle: int, read: Callable[[BinaryIO], _Found]) -> _F
         return None
 
 
-def _numbered(directory: Path, pattern: re.Pattern[str]) -> list[int]:
+def _numbered(directory: Path, kind: str) -> list[int]:
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
         return []
-    return sorted(int(found[1]) for name in names if (found := pattern.fullmatch(name)))
+    return sorted(int(name[:12]) for name in names if name[12:] == f".{kind}" and name[:12].isdecimal())
 
 
 def _gathered(directory: Path) -> tuple[int, dict[str, Itinerary]]:
@@ -236,7 +233,7 @@ class LogWriter:
         What was written for later cycles is deleted: after a crash they are run again.
         """
         shown: int | None = None
-        for found in _numbered(self.directory, _PENDING):
+        for found in _numbered(self.directory, "pending"):
             pending = self._pending_path(found)
             with writing(pending):
                 if found > cycle:

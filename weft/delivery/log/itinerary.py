@@ -16,7 +16,7 @@ of them are kept anywhere. So the newest itinerary is right for all rows that we
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -72,8 +72,18 @@ class Itinerary:
     @property
     def legs(self) -> tuple[tuple[Subscription, Span], ...]:
         """Each span with the subscription that cuts the answers out of its rows."""
-        of_stream = {each.stream: each for each in self.subscriptions}
-        return tuple((of_stream[span.stream], span) for span in self.spans)
+        return tuple((self.subscription(span.stream), span) for span in self.spans)
+
+    def subscription(self, stream: str) -> Subscription:
+        return next(each for each in self.subscriptions if each.stream == stream)
+
+    def has_ended(self, cycle: int) -> bool:
+        """Whether it takes nothing of a cycle, and of those after it."""
+        return self.ended is not None and cycle >= self.ended
+
+    def is_unknown(self, cycle: int) -> bool:
+        """Whether it says nothing of what a cycle published."""
+        return self.complete_from is not None and cycle < self.complete_from
 
 
 def from_clock(itinerary: Itinerary, least: int) -> Itinerary:
@@ -101,14 +111,12 @@ def needed(subscription_: Subscription, span: Span) -> frozenset[str]:
     return subscription_.needed | set(span.by)
 
 
-_SPAN = tuple(each.name for each in fields(Span))
-
-
 def as_json(itinerary: Itinerary) -> dict[str, Any]:
+    spans = [msgspec.to_builtins(each) for each in itinerary.spans]
     document: dict[str, Any] = {
         "query": itinerary.query,
         "subscriptions": [subscription.as_json(each) for each in itinerary.subscriptions],
-        "spans": [_span_document(span) for span in itinerary.spans],
+        "spans": [{name: value for name, value in each.items() if value not in (None, ())} for each in spans],
     }
     further = {"ended": itinerary.ended, "number": itinerary.number or None, "complete_from": itinerary.complete_from}
     return document | {name: value for name, value in further.items() if value is not None}
@@ -120,12 +128,3 @@ def from_json(document: Mapping[str, Any]) -> Itinerary:
         "spans": msgspec.convert(document["spans"], tuple[Span, ...]),
     }
     return Itinerary(**{**document, **read})
-
-
-def _span_document(span: Span) -> dict[str, Any]:
-    found = ((name, getattr(span, name)) for name in _SPAN)
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in found
-        if value is not None and value != ()
-    }

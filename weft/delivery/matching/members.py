@@ -85,9 +85,9 @@ class Members:
         else:
             taken = self._index(message.group).matches(rows, message.epoch, cycle)
         return rows, [
-            MemberRows(query, _subscription(members[query], message.group), positions)
+            MemberRows(query, members[query].subscription(message.group), positions)
             for query, positions in taken
-            if len(positions) and not _has_ended(members[query], cycle)
+            if len(positions) and not members[query].has_ended(cycle)
         ]
 
     def _index(self, group: str) -> Index[str]:
@@ -135,17 +135,6 @@ def _cut(rows: pa.RecordBatch, found: list[MemberRows]) -> Iterator[pa.Table]:
         # What was left out of streams under overload stands there, for whoever takes the rows.
         metadata = rows.schema.metadata
         yield pa.Table.from_arrays(shown, names=[name for name, _ in each.subscription.columns], metadata=metadata)
-
-
-def _subscription(route: Itinerary, group: str) -> Subscription:
-    return next(each for each in route.subscriptions if each.stream == group)
-
-
-def _has_ended(route: Itinerary, cycle: int) -> bool:
-    return route.ended is not None and cycle >= route.ended
-
-
-# -- sharing ----------------------------------------------------------------------------------------------------------
 
 
 def share(parcel: Parcel, members: Members, tell: bool = False) -> Parcel | None:

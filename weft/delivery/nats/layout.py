@@ -36,40 +36,28 @@ from weft.predicates.domains import EVERYTHING, ValueSet, satisfying
 from weft.predicates.row_matching import PlainColumn, SubjectIntervals
 
 
-@dataclass(frozen=True, slots=True)
 class Subjects:
     """The names that a project has in NATS."""
 
-    project: str
-
-    @property
-    def rows_stream(self) -> str:
-        return f"WEFT_{subject_token(self.project)}"
-
-    @property
-    def routes_stream(self) -> str:
-        return f"{self.rows_stream}_routes"
-
-    @property
-    def mark(self) -> str:
-        return f"mark.{subject_token(self.project)}"
+    def __init__(self, project: str) -> None:
+        self._project = subject_token(project)
+        self.rows_stream = f"WEFT_{self._project}"
+        self.routes_stream = f"{self.rows_stream}_routes"
+        self.mark = f"mark.{self._project}"
+        self.access = f"access.{self._project}"
 
     def rows(self, group: str, bucket: int | None) -> str:
         token = "all" if bucket is None else "null" if bucket < 0 else str(bucket)
-        return f"res.{subject_token(self.project)}.{subject_token(group)}.{token}"
+        return f"res.{self._project}.{subject_token(group)}.{token}"
 
     def route(self, query: str) -> str:
-        return f"route.{subject_token(self.project)}.{subject_token(query)}"
+        return f"route.{self._project}.{subject_token(query)}"
 
     def buckets(self, name: str) -> str:
-        return f"buckets.{subject_token(self.project)}.{name}"
-
-    @property
-    def access(self) -> str:
-        return f"access.{subject_token(self.project)}"
+        return f"buckets.{self._project}.{name}"
 
     def everything(self, kind: str) -> str:
-        return f"{kind}.{subject_token(self.project)}.>"
+        return f"{kind}.{self._project}.>"
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True):

@@ -161,7 +161,7 @@ class QueryAnswers:
 
     def _is_unknown(self, cycle: int) -> bool:
         route = self.members.routes.get(self._query)
-        return route is not None and route.complete_from is not None and cycle < route.complete_from
+        return route is not None and route.is_unknown(cycle)
 
     def _not_known(self) -> DeliveryError:
         complete_from = self.members.routes[self._query].complete_from
@@ -186,7 +186,11 @@ class LocalSubscriber(Subscriber):
         try:
             route, self._as_of = self._hub.route(query)
             if route is None and not wait:
-                raise UnknownQuery(unknown(query, self._hub.routes))
+                known = sorted(name for name, each in self._hub.routes.items() if each.ended is None)
+                raise UnknownQuery(
+                    f"query '{query}' does not deliver its answers here; "
+                    f"queries that do: {', '.join(known[:10]) or 'none yet'}"
+                )
             self._answers = QueryAnswers(query, route)
             here = self._as_of if start.until is None else min(self._as_of, start.until)
             with contextlib.closing(LogSource(directory)) as source:
@@ -239,13 +243,7 @@ class LocalSubscriber(Subscriber):
 
     def _has_ended(self) -> bool:
         route, _ = self._hub.route(self.query)
-        return route is not None and route.ended is not None and self.position >= route.ended
-
-
-def unknown(query: str, known: dict[str, Itinerary]) -> str:
-    """The sentence for a query that has no itinerary."""
-    names = ", ".join(sorted(name for name, each in known.items() if each.ended is None)[:10]) or "none yet"
-    return f"query '{query}' does not deliver its answers here; queries that do: {names}"
+        return route is not None and route.has_ended(self.position)
 
 
 def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:

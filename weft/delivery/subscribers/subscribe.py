@@ -145,9 +145,8 @@ class NatsSubscriber(QueuedSubscriber):
         self._put(place, item)
 
     def _has_ended(self) -> bool:
-        ended = self._answers.members.routes[self.query].ended
-        ends = [each for each in (ended, self._until) if each is not None]
-        return any(self._place >= each for each in ends)
+        is_over = self._until is not None and self._place >= self._until
+        return is_over or self._answers.members.routes[self.query].has_ended(self._place)
 
 
 def subscribe(
