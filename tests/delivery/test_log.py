@@ -73,8 +73,8 @@ def test_the_oldest_cycles_go_and_their_itineraries_stay(tmp_path: Path) -> None
     for cycle in range(2, 6):
         _publish(publisher, cycle, cycle)
     assert cycles(tmp_path) == [3, 4, 5]
-    assert read_routes(tmp_path) == {"q": _route("q", epoch=1), "r": _route("r")} == publisher.routes()
-    assert Publisher(tmp_path, "p").routes() == publisher.routes()
+    assert read_routes(tmp_path) == {"q": _route("q", epoch=1), "r": _route("r")} == publisher.log.routes()
+    assert Publisher(tmp_path, "p").log.routes() == publisher.log.routes()
     oldest = head_of(tmp_path, 3)
     assert oldest is not None
     assert oldest.previous == 2

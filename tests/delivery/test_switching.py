@@ -70,11 +70,11 @@ def test_only_spans_that_are_over_are_forgotten() -> None:
     assignment = Assignment.__new__(Assignment)
     spans = tuple(Span("g", epoch) for epoch in range(40))
     moment = Moment(77, {})
-    assignment._epochs = {("g", 5): None, ("g", 39): None}  # type: ignore[dict-item]
+    assignment.epochs = {("g", 5): None, ("g", 39): None}  # type: ignore[dict-item]
     kept, complete_from = assignment._without_oldest(spans, None, moment)
     assert [span.epoch for span in kept] == list(range(5, 40))
     assert complete_from == 77
-    assignment._epochs = {("g", 39): None}  # type: ignore[dict-item]
+    assignment.epochs = {("g", 39): None}  # type: ignore[dict-item]
     kept, _ = assignment._without_oldest(spans, None, moment)
     assert [span.epoch for span in kept] == list(range(8, 40))
     known = Itinerary("q", (), (), complete_from=12)

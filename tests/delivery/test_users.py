@@ -293,7 +293,7 @@ def test_users_in_other_processes_follow_the_directory(tmp_path: Path) -> None:
     for process in processes:
         process.join(PATIENCE)
     parcels = [parcel for cycle in cycles(tmp_path) if (parcel := read_parcel(tmp_path, cycle))]
-    routes = publisher.routes()
+    routes = publisher.log.routes()
     assert {query: bag(rows) for query, rows in found.items()} == {
         query: bag(delivered(routes[query], parcels)) for query in queries
     }

@@ -46,21 +46,13 @@ class Assignment:
         self._most_delay = most_delay
         self._groups = _kept_groups(catalog, statistics, most_delay, told)
         placed = {int(member) for group in self._groups.names() for member in self._groups.members(group)}
-        self._epochs = running_epochs(catalog)
+        #: What is evaluated for groups, by stream and epoch.
+        self.epochs = running_epochs(catalog)
         self._itineraries = {each.number: from_json(each.document) for each in catalog.deliveries.itineraries()}
 
         #: Members whose groups could not be taken up, since others in them went while nothing ran.
         self._unplaced = self._itineraries.keys() - placed
         self._broken = catalog.deliveries.groups().keys() - {_NUMBERS, *self._groups.names()}
-
-    @property
-    def epochs(self) -> Mapping[tuple[str, int], RunningEpoch]:
-        """What is evaluated for groups, by stream and epoch."""
-        return self._epochs
-
-    @property
-    def groups(self) -> Groups:
-        return self._groups
 
     def settle(self, moment: Moment, statistics: TrafficStatistics | None = None) -> None:
         """Bring everything in line with the present members; with statistics, regroup what does not pay."""
@@ -106,13 +98,13 @@ class Assignment:
             if running is not None and (running.epoch == wanted.epoch or not (regrouping or group in needed)):
                 continue
             running = begin_epoch(self._catalog, wanted, group, wanted.epoch)
-            self._epochs[group, wanted.epoch] = running
+            self.epochs[group, wanted.epoch] = running
             begun.add(group)
         return begun
 
     def _current(self, group: str) -> RunningEpoch | None:
-        epochs = [epoch for stream, epoch in self._epochs if stream == group]
-        return self._epochs[group, max(epochs)] if epochs else None
+        epochs = [epoch for stream, epoch in self.epochs if stream == group]
+        return self.epochs[group, max(epochs)] if epochs else None
 
     def _route(self, number: int, query: Query, begun: set[str], moment: Moment) -> None:
         """Say where a member's answers are found from now on."""
@@ -150,7 +142,7 @@ class Assignment:
         A span goes only if its epoch is not evaluated any more: no row of it comes again.
         """
         complete_from = known.complete_from if known is not None else None
-        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self._epochs:
+        while len(spans) > _MOST_SPANS and (spans[0].stream, spans[0].epoch) not in self.epochs:
             spans, complete_from = spans[1:], moment.cycle
         return spans, complete_from
 
@@ -161,7 +153,7 @@ class Assignment:
         (group,) = alone.names()
         stream = f"m{number}"
         running = begin_epoch(self._catalog, alone.representative(group), stream, 1)
-        self._epochs[stream, 1] = running
+        self.epochs[stream, 1] = running
         return Span(stream, 1, running.by, clock=running.clock), replace(alone.subscription(str(number)), stream=stream)
 
     def _end(self, number: int, moment: Moment) -> None:
@@ -175,7 +167,7 @@ class Assignment:
         """End epochs that no member takes rows from any more."""
         current = {group: self._current(group) for group in self._groups.names()}
         in_use = {(group, running.epoch) for group, running in current.items() if running is not None}
-        past = {key: each for key, each in self._epochs.items() if key not in in_use}
+        past = {key: each for key, each in self.epochs.items() if key not in in_use}
         if not past:
             return
         ends: dict[tuple[str, int], list[int | None]] = {}
@@ -191,7 +183,7 @@ class Assignment:
             if not any(waiting):
                 for name in running.names:
                     self._catalog.drop(Representative, name)
-                del self._epochs[key]
+                del self.epochs[key]
 
 
 def forget_all(catalog: Catalog) -> None:

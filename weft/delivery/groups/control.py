@@ -122,7 +122,7 @@ class Control:
         """Whether a log has the itineraries of all that was published."""
         publisher.committed(last.cycle)
         published = [each for each in self._catalog.deliveries.itineraries() if each.cycle <= last.cycle]
-        return all(from_json(each.document).query in publisher.routes() for each in published)
+        return all(from_json(each.document).query in publisher.log.routes() for each in published)
 
     def _publisher_of(self, directory: Path, begins_after: int | None) -> Publisher:
         most = self._catalog.settings().max_delivery

@@ -41,10 +41,6 @@ _SAY_EVERY: Final = 10.0
 class Broker(Protocol):
     """Takes parcels away, in the order of their cycles."""
 
-    @property
-    def name(self) -> str:
-        """What to call it, without what is secret in its address."""
-
     def learn(self, routes: Iterable[Itinerary]) -> None:
         """Take the itineraries of before the first parcel that is sent."""
 
@@ -142,7 +138,7 @@ class Publisher:
         self._project = project
         self._limits = limits or Limits()
         self._say = say
-        self._log = LogWriter(self._directory, self._limits, begins_after)
+        self.log = LogWriter(self._directory, self._limits, begins_after)
         self._changed = threading.Condition()
         self._problem: str | None = None
         self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
@@ -151,35 +147,26 @@ class Publisher:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
         messages = tuple(each for each in published if each.rows.num_rows)
         if not messages and not control:
-            self._log.forget(cycle)
+            self.log.forget(cycle)
             return
         now = time.time_ns() // 1000
-        self._log.write(Parcel(self._project, cycle, now, self._log.before(cycle), tuple(control), messages))
+        self.log.write(Parcel(self._project, cycle, now, self.log.before(cycle), tuple(control), messages))
 
     def committed(self, cycle: int) -> None:
         """Show readers what was written up to a cycle, and forget what was written for later ones."""
-        if not self._log.commit(cycle):
+        if not self.log.commit(cycle):
             return
         wake(self._directory)
         if self._forwarder is None:
-            self._log.trim()
+            self.log.trim()
         else:
             self._forwarder.wake()
-            self._log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
-
-    @property
-    def newest(self) -> int | None:
-        """The newest committed cycle that published something."""
-        return self._log.newest
+            self.log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
 
     @property
     def latency(self) -> float | None:
         """The seconds that the broker lately took to have a parcel; None if there is none, or it has had none yet."""
         return self._forwarder.latency if self._forwarder is not None else None
-
-    def routes(self) -> dict[str, Itinerary]:
-        """The newest committed itinerary of every query."""
-        return self._log.routes()
 
     def wait_for_room(self, timeout: float | None = None) -> bool:
         """Wait while the broker has too much to catch up with; False if it still has after `timeout` seconds."""
@@ -212,7 +199,7 @@ class Publisher:
 
     def _waiting_bytes(self) -> int:
         taken = self._forwarder.acknowledged if self._forwarder is not None else None
-        return sum(head.size for cycle, head in list(self._log.heads.items()) if taken is None or cycle > taken)
+        return sum(head.size for cycle, head in list(self.log.heads.items()) if taken is None or cycle > taken)
 
     def _noticed(self) -> None:
         """Note that the forwarder has come further, or has not."""

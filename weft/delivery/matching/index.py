@@ -15,7 +15,6 @@ Time: O(rows · log rows + boxes · log rows + candidates · axes), in NumPy; sp
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -37,14 +36,6 @@ _ANYWHERE: Final[Ranges] = ((0, _LAST),)
 
 _PORTION: Final = 1 << 21
 _FOREVER: Final = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class _Box:
-    """A conjunction of a leg: the leg, and the ranges of intervals that it allows on each axis that it speaks of."""
-
-    leg: int
-    ranges: Mapping[int, Ranges]
 
 
 class Index(Generic[Member]):
@@ -69,12 +60,10 @@ class Index(Generic[Member]):
             raise DeliveryError(f"a column is compared with constants that cannot be ordered: {error}") from error
         self._axes = list(subjects.values())
         axis_of = {subject: axis for axis, subject in enumerate(subjects)}
-        self._boxes = [
-            _Box(leg, {axis_of[subject]: subjects[subject].ranges(values) for subject, values in box.items()})
-            for leg, box in boxes
-        ]
-        self._hulls()
-        self._enter()
+        self._leg = np.array([leg for leg, _ in boxes], dtype=np.int64)
+        self._enter(
+            [{axis_of[each]: subjects[each].ranges(values) for each, values in box.items()} for _, box in boxes]
+        )
         # A window instance whose end is on a schedule is a row that meets, alone, for an instant.
         schedules = [subscription.schedule for _, subscription, _ in legs]
         ends = [None if each is None else Meeting(((each.column, 1),), each.slide, each.origin) for each in schedules]
@@ -96,28 +85,23 @@ class Index(Generic[Member]):
         for run in _runs(members):
             yield self._members[members[run.start]], positions[run]
 
-    # -- making -------------------------------------------------------------------------------------------------------
+    def _enter(self, boxes: Sequence[Mapping[int, Ranges]]) -> None:
+        """Enter each box under the axis of which it wants least: once for each of its ranges there.
 
-    def _hulls(self) -> None:
-        """What each box allows on each axis, from a first interval to a last; gaps in between are looked at apart."""
-        shape = len(self._boxes), len(self._axes)
-        self._low = np.zeros(shape, np.int32)
-        self._high = np.full(shape, _LAST, np.int32)
-        self._leg = np.array([box.leg for box in self._boxes], dtype=np.int64)
+        What it allows of each axis is noted from a first interval to a last; gaps in between are looked at apart.
+        """
+        shape = len(boxes), len(self._axes)
+        self._low, self._high = np.zeros(shape, np.int32), np.full(shape, _LAST, np.int32)
         self._gaps: dict[int, list[tuple[int, Ranges]]] = {}
-        for at, box in enumerate(self._boxes):
-            for axis, ranges in box.ranges.items():
+        entries: dict[int | None, list[tuple[int, int, int]]] = {}
+        for at, box in enumerate(boxes):
+            for axis, ranges in box.items():
                 self._low[at, axis], self._high[at, axis] = ranges[0][0], ranges[-1][1]
                 if len(ranges) > 1:
                     self._gaps.setdefault(at, []).append((axis, ranges))
-
-    def _enter(self) -> None:
-        """Enter each box under the axis of which it wants least: once for each of its ranges there."""
-        entries: dict[int | None, list[tuple[int, int, int]]] = {}
-        for at, box in enumerate(self._boxes):
-            axis = min(box.ranges, key=lambda axis: self._part(axis, box.ranges[axis]), default=None)
-            ranges = _ANYWHERE if axis is None else box.ranges[axis]
-            entries.setdefault(axis, []).extend((at, low, high) for low, high in ranges)
+            least = min(box, key=lambda axis: self._part(axis, box[axis]), default=None)
+            wanted = _ANYWHERE if least is None else box[least]
+            entries.setdefault(least, []).extend((at, low, high) for low, high in wanted)
         self._entries = {axis: np.array(listed, dtype=np.int64) for axis, listed in entries.items()}
 
     def _part(self, axis: int, ranges: Ranges) -> float:

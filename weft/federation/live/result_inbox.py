@@ -54,7 +54,7 @@ class ResultInbox:
         self._publisher, self._lacks_routes = open_publisher(
             delivery_directory(directory),
             lambda log, begins_after: Publisher(log, site, begins_after=begins_after),
-            lambda publisher: newest is None or publisher.newest is not None,
+            lambda publisher: newest is None or publisher.log.newest is not None,
             newest,
             say,
         )
