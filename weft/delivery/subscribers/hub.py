@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -61,6 +62,7 @@ class MissedRows:
         return None if after < self.seen_after or is_cut else sum(inside)
 
 
+@dataclass(eq=False, slots=True)
 class Reader(Generic[Item]):
     """A place in the log of a hub, from where a user or a link takes what comes.
 
@@ -70,30 +72,23 @@ class Reader(Generic[Item]):
     without one has a `cut` that is always asked.
     """
 
-    def __init__(
-        self,
-        hub: Hub,
-        after: int,
-        cut: Callable[[Parcel], Item | None],
-        dropped: Callable[[int, int, int | None], Item],
-        wake: Callable[[], None],
-        limit: int,
-        query: str | None = None,
-    ) -> None:
-        self.place = after
-        self.limit = limit
-        self.query = query
-        self.cut = cut
-        self.wake = wake
-        self._hub = hub
-        self._dropped = dropped
-        self.queue: deque[tuple[int, Item]] = deque()
-        self.is_live = False
-        #: What the hub has seen of its rows while it is behind.
-        self.missed: MissedRows | None = None
-        self.through = after
-        self.failure: DeliveryError | None = None
-        hub.enter(self)
+    hub: Hub
+    place: int
+    cut: Callable[[Parcel], Item | None]
+    dropped: Callable[[int, int, int | None], Item]
+    wake: Callable[[], None]
+    limit: int
+    query: str | None = None
+    queue: deque[tuple[int, Item]] = field(default_factory=deque)
+    is_live: bool = False
+    #: What the hub has seen of its rows while it is behind.
+    missed: MissedRows | None = None
+    through: int = BEGINNING
+    failure: DeliveryError | None = None
+
+    def __post_init__(self) -> None:
+        self.through = self.place
+        self.hub.enter(self)
 
     @property
     def position(self) -> int:
@@ -114,38 +109,38 @@ class Reader(Generic[Item]):
                 return None
             if self.failure is not None:
                 raise self.failure
-            reached = self._hub.through
+            reached = self.hub.through
             found, item_or_none = self._catch_up()
             if item_or_none is not None:
                 return item_or_none
             if not found:
                 # The hub may know of cycles that have no parcels.
                 self.place = max(self.place, reached)
-                if self._hub.go_live(self):
+                if self.hub.go_live(self):
                     return None
 
     def go_back(self) -> None:
         """Drop the waiting items, to cut them again: what `cut` gives has changed."""
-        self._hub.leave(self)
+        self.hub.leave(self)
         self.queue.clear()
 
     def close(self) -> None:
-        self._hub.leave(self)
-        self._hub.exit(self)
+        self.hub.leave(self)
+        self.hub.exit(self)
 
     def _catch_up(self) -> tuple[bool, Item | None]:
         """Go on by one parcel. Whether there was one, and what it has for this reader."""
-        for cycle in cycles(self._hub.directory):
+        for cycle in cycles(self.hub.directory):
             if cycle <= self.place:
                 continue
-            parcel = read_parcel(self._hub.directory, cycle)
+            parcel = read_parcel(self.hub.directory, cycle)
             if parcel is None:
                 return True, None
             gone = parcel.previous
             if gone is not None and gone > self.place:
-                rows = self._hub.missed_by(self, gone)
+                rows = self.hub.missed_by(self, gone)
                 before, self.place = self.place, gone
-                return True, self._dropped(before, gone, rows)
+                return True, self.dropped(before, gone, rows)
             self.place = cycle
             return True, self.cut(parcel)
         return False, None
