@@ -23,11 +23,12 @@ from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
 from weft.delivery.groups.assignment import Assignment, forget_all
 from weft.delivery.groups.epochs import Moment, RunningEpoch
+from weft.delivery.groups.publisher import Publisher, open_publisher
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory
 from weft.delivery.log.itinerary import from_json
 from weft.delivery.log.parcel import Message
-from weft.delivery.log.publisher import Broker, Publisher, open_publisher
+from weft.delivery.nats.nats_broker import NatsBroker
 from weft.optimizer.group_results import TrafficStatistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
@@ -175,14 +176,12 @@ def _state_was_removed(catalog: Catalog, directory: Path, last: Commit) -> bool:
     return any(changed) or any(cycle > last.cycle for cycle in cycles(directory))
 
 
-def _broker(catalog: Catalog) -> Broker | None:
+def _broker(catalog: Catalog) -> NatsBroker | None:
     """The broker that a project's rows are forwarded to; none unless it is set."""
     address = catalog.settings().broker
     if address is None:
         return None
     if address.startswith("nats://"):
-        from weft.delivery.nats.nats_broker import NatsBroker
-
         return NatsBroker(address, catalog.project, grants=delivery_directory(catalog.path.parent))
     raise DeliveryError(f"broker '{address}' is of no known kind; SET broker = 'nats://host:port', or 'none'")
 

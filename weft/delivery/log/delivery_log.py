@@ -3,7 +3,7 @@
     000000000017.pending         written before its cycle commits, and not there yet for readers
     000000000016.parcel          of a committed cycle; it never changes again
     000000000016.newest          an empty file, whose name says which parcel is the newest
-    000000000015.acknowledged    likewise, how far a broker has come, see `publisher.py`
+    000000000015.acknowledged    likewise, how far a broker has come, see `groups/publisher.py`
     routes.json                  the itineraries of deleted parcels, and how many changes of them these were
 
 One process writes, any number read. A file gets its name when it is whole. The oldest parcels are deleted when there

@@ -42,10 +42,10 @@ class NatsConnection:
     """One connection, made when it is first needed and made again when it is lost.
 
     What a server asks for is part of its address: nats://user:password@host, nats://token@host, or a file of
-    credentials, nats://host?creds=/path/to/file.
+    credentials, nats://host?creds=/path/to/file. `on_connected` is called with each new client, to subscribe, say.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, on_connected: Callable[[Any], Coroutine[Any, Any, None]] | None = None) -> None:
         self.shown = shown(server.partition("?")[0])
         parts = urlsplit(server)
         self._server = f"{parts.scheme}://{parts.netloc}"
@@ -53,7 +53,7 @@ class NatsConnection:
         self._client: Any = None
         self._stream: Any = None
         self._connecting: asyncio.Lock | None = None
-        self._on_connected: list[Callable[[Any], Coroutine[Any, Any, None]]] = []
+        self._on_connected = on_connected
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="weft-nats", daemon=True)
@@ -75,10 +75,6 @@ class NatsConnection:
         except (nats.errors.Error, OSError, TimeoutError) as error:
             future.cancel()
             raise BrokerError(f"NATS at {self.shown} does not answer ({error or type(error).__name__})") from error
-
-    def on_connected(self, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-        """Have something done with each new client, such as to subscribe."""
-        self._on_connected.append(work)
 
     @property
     def bytes_received(self) -> int:
@@ -113,8 +109,8 @@ class NatsConnection:
                     await self._client.close()
                 self._client = await self._connect()
                 self._stream = self._client.jetstream(timeout=_CALL_SECONDS)
-                for work in self._on_connected:
-                    await work(self._client)
+                if self._on_connected is not None:
+                    await self._on_connected(self._client)
             return self._stream
 
     async def _connect(self) -> Any:

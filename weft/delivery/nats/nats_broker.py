@@ -59,6 +59,7 @@ class NatsBroker:
         return f"NATS at {self._connection.shown}"
 
     def learn(self, routes: Iterable[Itinerary]) -> None:
+        """Take the itineraries of before the first parcel that is sent."""
         for route in routes:
             for group in {span.stream for span in route.spans}:
                 members = self._routes.setdefault(group, {})
@@ -67,11 +68,13 @@ class NatsBroker:
                     del members[route.query]
 
     def newest(self) -> int | None:
+        """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""
         self._is_ready = False
         last = self._connection.call(self._newest_mark)
         return None if last is None else last.cycle
 
     def send(self, parcel: Parcel) -> None:
+        """Hold a parcel durably when this returns; it may come twice. Raises BrokerError, and then it comes again."""
         self.learn(parcel.routes)
         self._connection.call(lambda stream: self._send(stream, parcel), timeout=120)
 

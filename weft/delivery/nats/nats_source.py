@@ -31,7 +31,7 @@ class NatsSource:
 
     def __init__(self, address: str, token: str | None = None) -> None:
         server, project = split_address(address)
-        self._connection = NatsConnection(server)
+        self._connection = NatsConnection(server, self._listen)
         self._project = project
         self._subjects = Subjects(project)
         self._token = token
@@ -39,7 +39,6 @@ class NatsSource:
         # The cycle up to which parcels were taken, and the number of its mark in the stream.
         self._place: tuple[int, int] | None = None
         self._new = threading.Event()
-        self._connection.on_connected(self._listen)
 
     @property
     def bytes_received(self) -> int:

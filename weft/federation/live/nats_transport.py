@@ -38,7 +38,7 @@ class NatsTransport:
     """A site's connection to the federation's broker, whose kept mailboxes take so many bytes together."""
 
     def __init__(self, server: str, federation: str, kept_bytes: int = 2 << 30) -> None:
-        self._connection = NatsConnection(server)
+        self._connection = NatsConnection(server, self._listen)
         self._federation = federation
         self._kept_bytes = kept_bytes
         token = subject_token(federation)
@@ -50,7 +50,6 @@ class NatsTransport:
         self._whole: set[str] = set()
         self._has_log = False
         self._new = threading.Event()
-        self._connection.on_connected(self._listen)
 
     @property
     def name(self) -> str:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
 from weft.delivery.log.delivery_log import (
@@ -33,31 +33,16 @@ from weft.delivery.log.delivery_log import (
 )
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Message, Parcel
+from weft.delivery.nats.nats_broker import NatsBroker
 from weft.files.checked_file import marker, move_marker
 
 _SAY_EVERY: Final = 10.0
 
 
-class Broker(Protocol):
-    """Takes parcels away, in the order of their cycles."""
-
-    def learn(self, routes: Iterable[Itinerary]) -> None:
-        """Take the itineraries of before the first parcel that is sent."""
-
-    def newest(self) -> int | None:
-        """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""
-
-    def send(self, parcel: Parcel) -> None:
-        """Hold a parcel durably when this returns; it may come twice. Raises BrokerError, and then it comes again."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
 class Forwarder:
     """A thread that gives a broker what the log has. `problem` says what is wrong while it cannot."""
 
-    def __init__(self, directory: Path, broker: Broker, on_change: Callable[[], None]) -> None:
+    def __init__(self, directory: Path, broker: NatsBroker, on_change: Callable[[], None]) -> None:
         self._directory = directory
         self._broker = broker
         self._on_change = on_change
@@ -130,7 +115,7 @@ class Publisher:
         project: str,
         *,
         limits: Limits | None = None,
-        broker: Broker | None = None,
+        broker: NatsBroker | None = None,
         say: Callable[[str], None] = lambda sentence: None,
         begins_after: int | None = None,
     ) -> None:
