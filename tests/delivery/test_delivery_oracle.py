@@ -40,7 +40,7 @@ def disagreement(
                         run.execute(f"DROP CONTINUOUS QUERY {name}")
                     run.restart()
                 if number in rounds:
-                    run.control.regroup()
+                    run.control._next_round = 0.0
                 run.crash_at = crashes.get(number)
                 differs = run.cycle(replace(arriving, drop=()) if number in restarts else arriving)
                 if differs:

@@ -62,10 +62,6 @@ class Control:
         largest = {name: state.largest for name, state in last.streams.items() if numbers.get(name) == state.number}
         assignment.settle(Moment(last.cycle + 1, largest), statistics)
 
-    def regroup(self) -> None:
-        """Ask before the next cycle whether groups still pay, and not only when it is time to."""
-        self._next_round = 0.0
-
     def wait_for_room(self) -> None:
         if self._publisher is not None:
             self._publisher.wait_for_room()

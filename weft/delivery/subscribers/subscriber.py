@@ -192,15 +192,14 @@ class QueuedSubscriber(Subscriber):
             raise end
         return None
 
-    def _put(self, position: int, item: Batch | Dropped | None) -> bool:
-        """Hand an item to the user, or None for nothing up to a position; false if it wants no more."""
+    def _put(self, position: int, item: Batch | Dropped | None) -> None:
+        """Hand an item to the user, or None for nothing up to a position."""
         while len(self._queue) >= self._limit and not self._closing.is_set():
             self._room.clear()
             if len(self._queue) >= self._limit:
                 self._room.wait(1.0)
         self._queue.append((position, item))
         self._wake()
-        return not self._closing.is_set()
 
     def _run(self) -> None:
         failures = 0
