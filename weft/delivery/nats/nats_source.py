@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -78,6 +79,13 @@ class NatsSource:
     def published_before(self, at: int) -> int:
         """The cycle of the newest parcel that was published before a time, or BEGINNING."""
         return self._connection.call(lambda stream: self._last_where(stream, lambda mark: mark.at < at))[0]
+
+    def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
+        while until > BEGINNING:
+            before = self.before(until)
+            item = self.next(before, members, 0)
+            yield until, item if isinstance(item, Parcel) and item.cycle <= until else None
+            until = before
 
     def close(self) -> None:
         self._connection.close()

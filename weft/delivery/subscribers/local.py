@@ -51,6 +51,9 @@ class ParcelSource(Protocol):
     def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
         """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
 
+    def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
+        """Cycles from one back to the oldest, each with what its parcel has for some members."""
+
     def close(self) -> None:
         """Close the source."""
 
@@ -95,6 +98,12 @@ class LogSource:
             self._new.wait(_LOOK_EVERY)
             self._new.clear()
             waited += _LOOK_EVERY
+
+    def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
+        # The parcels are whole: their itineraries are older than those of the members, and must not amend these.
+        for cycle in reversed(cycles(self._directory)):
+            if cycle <= until:
+                yield cycle, read_parcel(self._directory, cycle)
 
     def close(self) -> None:
         self._unlisten()
@@ -141,15 +150,14 @@ class QueryAnswers:
     def _newest(self, count: int, until: int, source: ParcelSource) -> list[Batch]:
         """The newest answers up to a cycle, as many as were asked for or as there are."""
         found: list[Batch] = []
-        while count > 0 and until > BEGINNING:
-            if self._is_unknown(until):
+        steps = source.backwards(until, self.members)
+        while count > 0 and (step := next(steps, None)) is not None:
+            cycle, parcel = step
+            if self._is_unknown(cycle):
                 raise self._not_known()
-            before = source.before(until)
-            item = source.next(before, self.members, 0)
-            for batch in self.members.batches(item) if isinstance(item, Parcel) and item.cycle <= until else ():
+            for batch in self.members.batches(parcel) if parcel is not None else ():
                 found.append(batch.newest(count))
                 count -= batch.table.num_rows
-            until = before
         return found[::-1]
 
     def _known_after(self, place: int, source: ParcelSource) -> int:
