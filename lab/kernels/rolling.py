@@ -23,7 +23,7 @@ from numba.core import cgutils
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, one_by_one
+from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.algorithms.slickdeque_noninv import BATCH, GATHERED, ROOM, entries_at, layout_of
 from weft.kernels.compiled.arithmetic import Add, AddPairs, RowPointers
 from weft.kernels.compiled.cells import (
@@ -412,7 +412,6 @@ def move_starts(starts: Any, lengths: Any, ranges: int, end: int) -> bool:
 def rolling_loop_of_many(algorithm: Algorithm) -> Run:
     """The loop of an algorithm that rolls over several ranges."""
     slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
-    together = answer is not one_by_one
 
     def roll_many(
         f: Any,
@@ -441,7 +440,7 @@ def rolling_loop_of_many(algorithm: Algorithm) -> Run:
             else:
                 all_full = move_starts(starts, lengths, ranges, ix[NEXT] + 1)
             slide(f, cells, ix, table, starts, 0, incoming, step)
-            if together:
+            if answer is not None:
                 answer(f, cells, ix, table, starts, due, 1, 0, ranges, out, step * ranges)
             else:
                 for j in range(ranges):

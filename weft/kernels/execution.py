@@ -1,6 +1,6 @@
 """How a kernel is executed: the loop around an algorithm, the arithmetic of a statistic, and blocks of memory.
 
-The loop takes step after step: evict, take in, answer. It is compiled once per algorithm and kind of arithmetic, and
+The loop takes step after step: take in, answer. It is compiled once per algorithm and kind of arithmetic, and
 kept on disk; statistics without compiled arithmetic run it as plain Python, on the statistic's own arrays.
 
 Compiled code takes a block, one piece of memory: a row holds one partial of every group key, column after column (see
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from weft.kernels.algorithms.algorithm import Algorithm, one_by_one
+from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.compiled.arithmetic import RowPointers, address_of
 from weft.kernels.compiled.cells import (
     CAPACITY,
@@ -98,7 +98,6 @@ def check_starts(ix: Index, starts: Any, steps: int, ranges: int) -> int:
 def loop_of(algorithm: Algorithm) -> Run:
     """The loop of an algorithm. As plain Python, memories are arrays, and `ix`, `starts` and `due` are lists."""
     slide, query, answer = algorithm.slide, algorithm.query, algorithm.answer
-    together = answer is not one_by_one
 
     def run(
         f: Any,
@@ -128,7 +127,7 @@ def loop_of(algorithm: Algorithm) -> Run:
         for step in range(steps):
             at = step * ranges
             slide(f, cells, ix, table, starts, at, incoming, step)
-            if together:
+            if answer is not None:
                 answers += answer(f, cells, ix, table, starts, due, all_due, at, ranges, out, answers)
             elif all_due:
                 for j in range(ranges):

@@ -18,7 +18,6 @@ from weft.kernels.compiled.cells import (
     SLOTS,
     Index,
     Memory,
-    jitable,
 )
 
 
@@ -55,24 +54,6 @@ class MemoryLayout:
     """Length of the ring; the capacity where it is not given."""
 
 
-@jitable
-def one_by_one(
-    f: Any,
-    cells: Memory,
-    ix: Index,
-    table: Index,
-    starts: Any,
-    due: Any,
-    all_due: int,
-    at: int,
-    ranges: int,
-    out: Memory,
-    a: int,
-) -> int:
-    """The `answer` of an algorithm that answers ranges one by one."""
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Algorithm:
     """One technique of final aggregation, as functions over cells (see `weft/kernels/compiled/cells.py`).
@@ -94,7 +75,7 @@ class Algorithm:
     covering: Callable[[Index, Index, int], list[int]]
     """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them."""
 
-    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] = one_by_one
+    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] | None = None
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
 
     Those are due[a], due[a + 1], … as far as they are less than at + ranges; or, with `all_due`, all. Returns how many
