@@ -45,7 +45,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.windows.slicing import EdgeSet, ResidueClass, meet
+from weft.windows.slicing import EdgeSet, ResidueClass, grid_of, meet
 
 #: A set of small integers (numbers of classes, or of bases) as the bits of one integer.
 Bits = int
@@ -315,15 +315,11 @@ def estimated_edge_rate(edges: EdgeSet, horizon: int = _HORIZON) -> Fraction:
 
 
 def _in_units(edges: EdgeSet) -> tuple[int, list[ResidueClass]]:
-    """The same classes on a coarser clock: all edges lie on one grid, often seconds on a clock of microseconds.
+    """The same classes on a coarser clock: the unit of their grid, and the classes counted in it from its first point.
 
-    Gives the unit of the grid, and the classes counted in it from one of its points.
+    That is the same place on the clock for all sets of this grid.
     """
-    some_edge = next(iter(edges)).residue
-    unit = gcd(*(edge_class.modulus for edge_class in edges), *(edge_class.residue - some_edge for edge_class in edges))
-    if unit == 1:
-        return 1, list(edges)
-    # From the grid's first point, whichever edge was taken: the same place on the clock for all sets of this grid.
+    unit, _ = grid_of(edges)
     return unit, [ResidueClass(modulus // unit, residue // unit) for modulus, residue in edges]
 
 

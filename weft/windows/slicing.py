@@ -107,6 +107,18 @@ def reduced(classes: Iterable[ResidueClass]) -> EdgeSet:
     return frozenset(kept)
 
 
+def grid_of(classes: Iterable[ResidueClass]) -> tuple[int, int]:
+    """The coarsest grid, as unit and first point, that all instants of some classes lie on.
+
+    >>> grid_of([ResidueClass(6_000, 500), ResidueClass(8_000, 2_500)])
+    (2000, 500)
+    """
+    listed = list(classes)
+    some_edge = listed[0].residue
+    unit = gcd(*(each.modulus for each in listed), *(each.residue - some_edge for each in listed))
+    return unit, some_edge % unit
+
+
 def bounded_range(window: Window) -> int:
     """The range of a window that closes.
 

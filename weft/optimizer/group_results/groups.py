@@ -46,13 +46,24 @@ class GroupChange:
     ended: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Alone:
     """A query that can be merged with none, as a group of its own."""
 
-    query: Query
+    name: str
     label: str
     hop: str
+    representative: GroupRepresentative
+    subscription: Subscription
+
+
+def _alone(name: str, query: Query, label: str, hop: str) -> _Alone:
+    shown = [field.name for field in query.relation.fields]
+    # Names that occur twice get their position as well.
+    columns = tuple(each if shown.count(each) == 1 else f"{each}#{place}" for place, each in enumerate(shown))
+    part = EvaluatedPart(replace(query, name=f"{label}_1", sink=None))
+    subscription = Subscription(label, tuple(zip(shown, columns, strict=True)))
+    return _Alone(name, label, hop, GroupRepresentative(label, 1, QueryKind.ALONE, (part,), columns), subscription)
 
 
 class Groups:
@@ -86,9 +97,9 @@ class Groups:
             raise ValueError(f"{name} is in a group already: terminate it first")
         shape = shape_of(query)
         if shape is None:
-            alone = _Alone(query, self._new_label(), hop)
-            self._where[name] = self._groups[alone.label] = alone
-            return GroupChange((alone.label,), moved={name: (None, alone.label)})
+            label = self._new_label()
+            self._where[name] = self._groups[label] = _alone(name, query, label, hop)
+            return GroupChange((label,), moved={name: (None, label)})
         forest = self._forest(shape.family, hop)
         tree = forest.insert(forest.prices.member(name, shape))
         self._where[name] = forest
@@ -173,7 +184,7 @@ class Groups:
     def members(self, group: str) -> tuple[str, ...]:
         place = self._groups[group]
         if isinstance(place, _Alone):
-            return tuple(name for name, other in self._where.items() if other is place)
+            return (place.name,)
         return tuple(each.name for each in members_below(place.root) if each.name)
 
     def group_of(self, member: str) -> str:
@@ -184,7 +195,7 @@ class Groups:
         """What a group evaluates and publishes now."""
         place = self._groups[group]
         if isinstance(place, _Alone):
-            return _alone(group, place.query)
+            return place.representative
         prices = place.forest.prices
         columns = prices.named_columns(place.columns)
         return representative(group, place.epoch, prices.family, place.root.form, columns, prices.aggregates)
@@ -193,9 +204,7 @@ class Groups:
         """What cuts a query's answers out of its group's rows."""
         place = self._where[member]
         if isinstance(place, _Alone):
-            names = _unique([field.name for field in place.query.relation.fields])
-            shown = (field.name for field in place.query.relation.fields)
-            return Subscription(place.label, tuple(zip(shown, names, strict=True)))
+            return place.subscription
         found = place.members[member]
         return replace(found.subscription, stream=place.tree_of(found.node).label)
 
@@ -209,7 +218,7 @@ class Groups:
     def group_as_data(self, group: str, encode: Encode) -> dict[str, Any]:
         place = self._groups[group]
         if isinstance(place, _Alone):
-            return {"alone": self.members(group)[0], "hop": place.hop}
+            return {"alone": place.name, "hop": place.hop}
         return {"epoch": place.epoch, "hop": place.forest.hop, "tree": node_as_data(place.root, encode)}
 
     def restore(self, data: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
@@ -222,7 +231,7 @@ class Groups:
         hop = document["hop"]
         if "alone" in document:
             name = document["alone"]
-            self._where[name] = self._groups[label] = _Alone(queries[name], label, hop)
+            self._where[name] = self._groups[label] = _alone(name, queries[name], label, hop)
             return
         names = list(names_in(document["tree"]))
         shapes = {name: shape_of(queries[name]) for name in names}
@@ -247,15 +256,3 @@ def _are_equal(left: Form, right: Form) -> bool:
         and len(left.regions) == len(right.regions)
         and all(any(each.box == other.box for other in right.regions) for each in left.regions)
     )
-
-
-def _alone(group: str, query: Query) -> GroupRepresentative:
-    """A query as the representative of a group of its own."""
-    names = _unique([field.name for field in query.relation.fields])
-    part = EvaluatedPart(Query(f"{group}_1", query.relation, query.clock, query.text, query.sharing))
-    return GroupRepresentative(group, 1, QueryKind.ALONE, (part,), names)
-
-
-def _unique(names: list[str]) -> tuple[str, ...]:
-    """Names of published columns; those that occur twice get their position as well."""
-    return tuple(name if names.count(name) == 1 else f"{name}#{place}" for place, name in enumerate(names))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
 from weft.algebra import (
     WINDOW_END,
@@ -244,58 +245,43 @@ def subscribed(shape: QueryShape) -> tuple[Subscription, dict[str, Expression]]:
 
 def _conjunctions(box: Box, publish: _Publish) -> Iterator[Conjunction]:
     subjects = sorted(box.items(), key=lambda item: item[0].text)
-    if prod(_number_of_choices(subject, values) for subject, values in subjects) > MOST_CONJUNCTIONS:
+    alternatives = [_alternatives(subject, values) for subject, values in subjects]
+    if prod(map(len, alternatives)) > MOST_CONJUNCTIONS:
         whole = condition_of_boxes([box])
         assert whole is not None
         yield (_holds(whole, publish),)
         return
-    choices = [list(_choices(subject, values, publish)) for subject, values in subjects]
+    choices = [[each for alternative in several for each in _listed(alternative, publish)] for several in alternatives]
     for chosen in product(*choices):
         yield tuple(comparison for part in chosen for comparison in part)
 
 
-def _number_of_choices(subject: Subject, values: ValueSet) -> int:
-    if len(values.spans) + values.null == 1 or all(len(clause) == 1 for clause in requirements(subject, values)):
-        return 1
-    points, others = _points_and_others(subject, values)
-    return bool(points) + len(others) + values.null
+#: Literals that must all hold.
+_Literals: TypeAlias = tuple[Triple, ...]
 
 
-def _points_and_others(subject: Subject, values: ValueSet) -> tuple[list[Triple], list[tuple[Triple, ...]]]:
-    """The single values of a set, and its other spans, each as the literals that must all hold."""
-    points, others = [], []
-    for span in values.spans:
-        literals = tuple(literal for (literal,) in requirements(subject, ValueSet((span,))))
-        if len(literals) == 1 and literals[0].operator == "=":
-            points.append(literals[0])
-        else:
-            others.append(literals)
-    return points, others
+def _alternatives(subject: Subject, values: ValueSet) -> list[list[_Literals]]:
+    """The ways for a subject to be in a set: one for each span, but single values together, as the choices of one."""
+    if all(len(clause) == 1 for clause in requirements(subject, values)):
+        return [[_all_of(subject, values)]]
+    spans = [_all_of(subject, ValueSet((span,))) for span in values.spans]
+    points = [each for each in spans if len(each) == 1 and each[0].operator == "="]
+    others = [[each] for each in spans if each not in points]
+    others += [[_all_of(subject, ValueSet((), null=True))]] if values.null else []
+    return [points, *others] if points else others
 
 
-def _choices(subject: Subject, values: ValueSet, publish: _Publish) -> Iterator[Conjunction]:
-    """The conjunctions of which one must hold for a subject to be in a set: one for each span, points together."""
-    clauses = requirements(subject, values)
-    if all(len(clause) == 1 for clause in clauses):
-        yield tuple(each for clause in clauses for each in _comparisons(clause[0], publish))
-        return
-    points, others = _points_and_others(subject, values)
-    yield from _in_list(points, publish)
-    for literals in others:
-        yield tuple(each for literal in literals for each in _comparisons(literal, publish))
-    if values.null:
-        ((literal,),) = requirements(subject, ValueSet((), null=True))
-        yield tuple(_comparisons(literal, publish))
+def _all_of(subject: Subject, values: ValueSet) -> _Literals:
+    return tuple(literal for (literal,) in requirements(subject, values))
 
 
-def _in_list(points: list[Triple], publish: _Publish) -> Iterator[Conjunction]:
-    """Equations of one subject: a list of constants, if it is compared with constants."""
-    equations = [tuple(_comparisons(point, publish)) for point in points]
-    alone = [each for (each, *others) in equations if not others and each.op == "=" and each.other is None]
-    if len(points) > 1 and len(alone) == len(points) and len({each.column for each in alone}) == 1:
-        yield (Comparison(alone[0].column, "in", tuple(each.value for each in alone)),)  # type: ignore[misc]
-    else:
-        yield from equations
+def _listed(choices: Sequence[_Literals], publish: _Publish) -> list[Conjunction]:
+    """One conjunction for each choice; several equations of one column with constants are a list of constants."""
+    found = [tuple(each for literal in literals for each in _comparisons(literal, publish)) for literals in choices]
+    equations = [each for (each, *others) in found if not others and each.op == "=" and each.other is None]
+    if len(found) > 1 and len(equations) == len(found) and len({each.column for each in equations}) == 1:
+        return [(Comparison(equations[0].column, "in", tuple(each.value for each in equations)),)]  # type: ignore[misc]
+    return found
 
 
 def _comparisons(literal: Triple, publish: _Publish) -> Iterator[Comparison]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of_all, together
 from weft.optimizer.weave.costing import Costing, costs_alone
-from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.edge_meter import Meter, measured
 from weft.optimizer.weave.trees import TreeCost, Trees
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, reduced
@@ -244,20 +244,16 @@ def nearest_neighbours(parts: Sequence[Iterable[Acq]], costing: Costing) -> dict
     if len(members) < 2:
         return {}
     edges = [edges_of_all(each) for each in members]
-    exact = exact_meter(edges)
-    try:
-        return _nearest(members, edges, Trees(costing, exact or estimating_meter(edges)))
-    except TooLongError:
-        return _nearest(members, edges, Trees(costing, estimating_meter(edges)))
 
+    def nearest(meter: Meter) -> dict[int, tuple[int, Fraction]]:
+        trees = Trees(costing, meter)
+        numbers = [trees.add(cut, demands_of(each)) for cut, each in zip(edges, members, strict=True)]
+        found = {}
+        for number in numbers:
+            others = [other for other in numbers if other != number]
+            benefits, _ = trees.benefits(number, others, trees.rates_together(number, others))
+            best = others[int(benefits.argmax())]
+            found[number] = best, -trees.exact_benefit(number, best)
+        return found
 
-def _nearest(members: Sequence[Counted], edges: Sequence[EdgeSet], trees: Trees) -> dict[int, tuple[int, Fraction]]:
-    for each, cut in zip(members, edges, strict=True):
-        trees.add(cut, demands_of(each))
-    found = {}
-    for number in range(len(members)):
-        others = [other for other in range(len(members)) if other != number]
-        benefits, _ = trees.benefits(number, others, trees.rates_together(number, others))
-        nearest = others[int(benefits.argmax())]
-        found[number] = nearest, -trees.exact_benefit(number, nearest)
-    return found
+    return measured(edges, nearest)

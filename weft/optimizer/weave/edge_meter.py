@@ -17,22 +17,24 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import gcd, lcm
-from typing import NamedTuple, Protocol, TypeAlias
+from itertools import chain
+from math import lcm
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.windows.counting import exact_edge_rate
-from weft.windows.slicing import EdgeSet, reduced
+from weft.windows.slicing import EdgeSet, grid_of, reduced
 
 Rates: TypeAlias = NDArray[np.float64]
 Bits: TypeAlias = NDArray[np.bool_]
 Words: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.int32]
 Integers: TypeAlias = NDArray[np.int64]
+Result = TypeVar("Result")
 
 # The longest period that is held as bits. A weaving compares at most _MOST_WORDS words of 64 bits, about a nanosecond
 # each, and every tree with at most _COMPARED others.
@@ -61,60 +63,36 @@ class TooLongError(Exception):
     """These edges cannot be counted exactly by this meter."""
 
 
-class Meter(Protocol):
-    """Counts trees, which it knows by the numbers it gave them."""
+def measured(leaves: Sequence[EdgeSet], work: Callable[[Meter], Result]) -> Result:
+    """What some work with trees of these edges comes to: exactly, unless that takes too long.
 
-    exact: bool
-
-    def add(self, edges: EdgeSet) -> int:
-        """Takes in a tree with these edges."""
-
-    def join(self, left: int, right: int) -> int:
-        """Takes in the union of two trees, which it forgets."""
-
-    def drop(self, tree: int) -> None:
-        """Forgets a tree."""
-
-    def rate(self, tree: int) -> Fraction:
-        """E of a tree."""
-
-    def rate_together(self, left: int, right: int) -> Fraction:
-        """E of the union of two trees."""
-
-    def rates_together(self, tree: int, others: Sequence[int]) -> Rates:
-        """E of the union of a tree with each of the others."""
+    All rates must come from one meter, so the work begins again if some union cannot be counted.
+    """
+    meter = exact_meter(leaves)
+    if meter is not None:
+        try:
+            return work(meter)
+        except TooLongError:
+            pass
+    return work(estimating_meter(leaves))
 
 
 def exact_meter(leaves: Sequence[EdgeSet]) -> Meter | None:
     """A meter for trees with these edges and all their unions, if they can be counted exactly in reasonable time."""
-    grid = _grid_of(leaves)
-    period = lcm(*{modulus // grid.unit for edges in leaves for modulus, _ in edges})
-    if period <= _LONGEST_PERIOD and _words(period, leaves, grid.unit) <= _MOST_WORDS:
-        return BitMeter(grid, period, exact=True)
+    unit, origin = grid_of(chain.from_iterable(leaves))
+    period = lcm(*{modulus // unit for edges in leaves for modulus, _ in edges})
+    if period <= _LONGEST_PERIOD and _words(period, leaves, unit) <= _MOST_WORDS:
+        return BitMeter(unit, origin, period, exact=True)
     return ClassMeter() if len(leaves) <= _FEW_TREES else None
 
 
 def estimating_meter(leaves: Sequence[EdgeSet]) -> Meter:
     """A meter for whatever trees there are; the more of them, the shorter its horizon."""
-    grid = _grid_of(leaves)
+    unit, origin = grid_of(chain.from_iterable(leaves))
     horizon = _LONGEST_HORIZON
-    while horizon > _SHORTEST_HORIZON and _words(horizon, leaves, grid.unit) > _MOST_WORDS:
+    while horizon > _SHORTEST_HORIZON and _words(horizon, leaves, unit) > _MOST_WORDS:
         horizon //= 2
-    return BitMeter(grid, horizon, exact=False)
-
-
-class Grid(NamedTuple):
-    """All edges lie on origin + k·unit: often seconds, on a clock of microseconds."""
-
-    unit: int
-    origin: int
-
-
-def _grid_of(leaves: Sequence[EdgeSet]) -> Grid:
-    some_edge = next(iter(leaves[0])).residue
-    classes = [edge_class for edges in leaves for edge_class in edges]
-    unit = gcd(*(modulus for modulus, _ in classes), *(residue - some_edge for _, residue in classes))
-    return Grid(unit, some_edge % unit)
+    return BitMeter(unit, origin, horizon, exact=False)
 
 
 def _words(ticks: int, leaves: Sequence[EdgeSet], unit: int) -> int:
@@ -124,11 +102,14 @@ def _words(ticks: int, leaves: Sequence[EdgeSet], unit: int) -> int:
 
 
 class BitMeter:
-    """Trees as the ticks of one stretch of time: sorted places, or bits for those that are crowded."""
+    """Trees as the ticks of one stretch of time: sorted places, or bits for those that are crowded.
 
-    def __init__(self, grid: Grid, ticks: int, *, exact: bool) -> None:
+    All edges lie on origin + k·unit: often seconds, on a clock of microseconds.
+    """
+
+    def __init__(self, unit: int, origin: int, ticks: int, *, exact: bool) -> None:
         self.exact = exact
-        self._grid = grid
+        self._unit, self._origin = unit, origin
         self._ticks = ticks
         self._start = 0 if exact else _FAR_AWAY
         self._places: dict[int, Places] = {}
@@ -143,7 +124,8 @@ class BitMeter:
         self._bits_in_both = np.empty(words, dtype=np.uint8)
 
     def add(self, edges: EdgeSet) -> int:
-        unit, origin = self._grid
+        """Takes in a tree with these edges, and gives its number."""
+        unit, origin = self._unit, self._origin
         marks = np.zeros(self._ticks, dtype=np.bool_)
         for modulus, residue in edges:
             off_grid = modulus % unit or (residue - origin) % unit
@@ -160,6 +142,7 @@ class BitMeter:
         return tree
 
     def join(self, left: int, right: int) -> int:
+        """Takes in the union of two trees, which it forgets."""
         union = self._marks(left) | self._marks(right)
         self.drop(left)
         self.drop(right)
@@ -175,10 +158,12 @@ class BitMeter:
         return self._as_rate(self._counts[tree])
 
     def rate_together(self, left: int, right: int) -> Fraction:
+        """E of the union of two trees."""
         return self._as_rate(self._counts_together(left, [right])[0])
 
     def rates_together(self, tree: int, others: Sequence[int]) -> Rates:
-        return self._counts_together(tree, others) / (self._ticks * self._grid.unit)
+        """E of the union of a tree with each of the others."""
+        return self._counts_together(tree, others) / (self._ticks * self._unit)
 
     def _counts_together(self, tree: int, others: Sequence[int]) -> NDArray[np.int64]:
         numbers = np.array(others, dtype=np.int64)
@@ -244,7 +229,7 @@ class BitMeter:
         return packed.view(np.uint64)
 
     def _as_rate(self, count: int) -> Fraction:
-        return Fraction(int(count), self._ticks * self._grid.unit)
+        return Fraction(int(count), self._ticks * self._unit)
 
 
 class ClassMeter:
@@ -293,6 +278,9 @@ class ClassMeter:
         if rate is None:
             raise TooLongError
         return rate
+
+
+Meter: TypeAlias = BitMeter | ClassMeter
 
 
 class Progressions:

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of, edges_of_all
 from weft.optimizer.weave.costing import Costing, Floats
 from weft.optimizer.weave.dendrogram import Leaf, Weaving
-from weft.optimizer.weave.edge_meter import Meter, TooLongError, estimating_meter, exact_meter
+from weft.optimizer.weave.edge_meter import Meter, measured
 from weft.optimizer.weave.trees import Trees
 from weft.windows.slicing import EdgeSet
 
@@ -70,15 +70,7 @@ def woven(leaves: Sequence[Leaf], costing: Costing) -> Weaving:
     """The dendrogram above some leaves."""
     if not leaves:
         raise ValueError("there is nothing to weave: give at least one query")
-    edges = [leaf.edges for leaf in leaves]
-    meter = exact_meter(edges)
-    if meter is not None:
-        try:
-            return _Loom(leaves, costing, meter).weave()
-        except TooLongError:
-            # Some union could not be counted. All rates must come from one meter, so it begins again.
-            pass
-    return _Loom(leaves, costing, estimating_meter(edges)).weave()
+    return measured([leaf.edges for leaf in leaves], lambda meter: _Loom(leaves, costing, meter).weave())
 
 
 def leaves_by_edges(queries: Counted) -> list[Leaf]:
