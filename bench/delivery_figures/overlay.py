@@ -15,8 +15,7 @@ import numpy as np
 from weft.optimizer.group_results import Groups
 from weft.optimizer.group_results.forest import Forest
 from weft.optimizer.group_results.forms import met
-from weft.optimizer.group_results.pricing import ForestMember, Pricing
-from weft.optimizer.group_results.query_trees import TreeNode
+from weft.optimizer.group_results.pricing import ForestMember, Pricing, TreeNode
 
 NODES = 1_000
 _LATENCIES = (1.0, 50.0)
@@ -94,8 +93,8 @@ def traffic(prices: Pricing, members: Sequence[ForestMember]) -> float:
     if not prices.policy.told or len(members) == 1:
         return together
     # Rows of a join that meet in the windows of none are not sent: there are no more than the members have.
-    screen, nodes = prices.screen, [member.node for member in members]
-    return min(together, sum(screen.rate(node.form) * screen.told_width(node.own, tagged=True) for node in nodes))
+    nodes = [member.node for member in members]
+    return min(together, sum(prices.rate(node.form) * prices.told_width(node.own, tagged=True) for node in nodes))
 
 
 def traffic_alone(groups: Groups, member: str) -> float:
@@ -107,5 +106,5 @@ def traffic_alone(groups: Groups, member: str) -> float:
     if prices.policy.told:
         # The same price as of a group of one, also if no row of the sample is among its answers.
         return traffic(prices, [found])
-    screen, node = prices.screen, found.node
-    return screen.rate(node.form) * screen.share(node.own.rows) * screen.width(found.shown)
+    node = found.node
+    return prices.rate(node.form) * prices.share(node.own.rows) * prices.width(found.shown)

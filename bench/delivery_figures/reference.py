@@ -20,8 +20,7 @@ from bench.delivery_figures.overlay import Overlay, traffic, traffic_alone
 from weft.optimizer.group_results import Groups
 from weft.optimizer.group_results.forest import Forest
 from weft.optimizer.group_results.forms import Form, met
-from weft.optimizer.group_results.pricing import ForestMember, Pricing
-from weft.optimizer.group_results.query_trees import members_below
+from weft.optimizer.group_results.pricing import ForestMember, Pricing, members_below
 
 #: Families of no more queries than that are divided in all possible ways.
 _FEW = 9
@@ -71,7 +70,7 @@ def _insert_plainly(flat: list[_Flat], new: ForestMember, prices: Pricing, alone
 
 
 def _cost(prices: Pricing, form: Form, rows: int, columns: int) -> float:
-    return prices.screen.rate(form) * prices.screen.share(rows) * prices.screen.width(columns)
+    return prices.rate(form) * prices.share(rows) * prices.width(columns)
 
 
 def _carried_plainly(

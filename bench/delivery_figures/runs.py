@@ -18,7 +18,7 @@ from bench.delivery_figures.overlay import Overlay, carried, origins, traffic_al
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forms import merge
-from weft.optimizer.group_results.query_trees import members_below
+from weft.optimizer.group_results.pricing import members_below
 
 
 @dataclass(slots=True)

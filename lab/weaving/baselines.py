@@ -27,7 +27,7 @@ from lab.weaving.partition_search import exhaustive as exhaustive_search
 from lab.weaving.partition_search import local_search as search_locally
 from lab.weaving.plans import Levels, WovenPlan, assembled, collapse, plan_of, tree_cost, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of_all
+from weft.optimizer.weave.costing import Acq, Counted, demands_of, edges_of_all
 from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import bounded_range, residue_class

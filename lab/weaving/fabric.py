@@ -14,7 +14,16 @@ from lab.weaving.costings import Costing
 from lab.weaving.plans import Levels, WovenPlan, assembled, plan_cost, reading_cost
 from weft.algebra import Window
 from weft.kernels.kernel_cost import Demand
-from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, edges_of_all, lanes_of, merged_demands
+from weft.optimizer.weave.costing import (
+    Acq,
+    Demands,
+    Lane,
+    demands_of,
+    edges_of,
+    edges_of_all,
+    lanes_of,
+    merged_demands,
+)
 from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.optimizer.weave.edge_meter import TooLongError, estimating_meter, exact_meter
 from weft.optimizer.weave.trees import Trees

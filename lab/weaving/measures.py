@@ -12,7 +12,7 @@ from weft.algebra.types import DataType
 from weft.kernels.aggregate_functions import FUNCTIONS, Need
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.kernel import why_not
-from weft.optimizer.weave.acq import AcqMeasure, Counted
+from weft.optimizer.weave.costing import AcqMeasure, Counted
 
 
 def measures_of(function: str, columns: Sequence[str], types: Sequence[DataType]) -> frozenset[AcqMeasure]:

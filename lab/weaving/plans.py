@@ -23,7 +23,7 @@ from lab.weaving.costings import Costing, by_overlap, is_content
 from weft.algebra import Window
 from weft.optimizer.weave import dendrogram
 from weft.optimizer.weave import weave as product
-from weft.optimizer.weave.acq import Acq, Counted, Lane, demands_of, edges_of_all
+from weft.optimizer.weave.costing import Acq, Counted, Lane, demands_of, edges_of_all
 from weft.optimizer.weave.dendrogram import Leaf, PartitionGroup, partition_group
 from weft.optimizer.weave.trees import TreeCost
 from weft.windows.counting import edge_rate

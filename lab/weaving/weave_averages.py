@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from lab.weaving.costings import Costing, by_overlap
 from lab.weaving.plans import Levels, WovenPlan, collapse, number_of_queries, weave
-from weft.optimizer.weave.acq import Acq, AcqMeasure, Counted
+from weft.optimizer.weave.costing import Acq, AcqMeasure, Counted
 
 
 @dataclass(frozen=True, eq=False)

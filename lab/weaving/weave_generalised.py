@@ -21,7 +21,7 @@ from lab.weaving.costings import Costing, by_overlap
 from lab.weaving.plans import Levels, WovenPlan, assembled, collapse, weave
 from lab.weaving.weave_groupings import Grouping, Keys, group_by_tree, queries_below
 from lab.weaving.weave_signatures import Signatures, signatures_of
-from weft.optimizer.weave.acq import Acq, Counted, edges_of_all
+from weft.optimizer.weave.costing import Acq, Counted, edges_of_all
 from weft.optimizer.weave.dendrogram import PartitionGroup
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet

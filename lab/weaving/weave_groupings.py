@@ -22,7 +22,7 @@ from itertools import combinations
 from math import prod
 from typing import TypeAlias
 
-from weft.optimizer.weave.acq import Acq, Counted
+from weft.optimizer.weave.costing import Acq, Counted
 
 Keys: TypeAlias = frozenset[str]
 

@@ -31,7 +31,7 @@ from lab.weaving.costings import Costing, by_overlap
 from lab.weaving.fabric import Fabric
 from lab.weaving.plans import Levels, Weaving, WovenPlan, collapse, tree_cost, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, Counted
+from weft.optimizer.weave.costing import Acq, Counted
 
 
 class Estimate(Enum):

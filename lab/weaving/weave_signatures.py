@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from weft.optimizer.weave.acq import Counted
+from weft.optimizer.weave.costing import Counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 Ticks: TypeAlias = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ import pytest
 from lab.weaving.costings import by_overlap
 from lab.weaving.plans import Levels, plan_of
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 PAGE = (Path(__file__).parents[2] / "docs" / "weaving.md").read_text(encoding="utf-8")
 WINDOWS = {"a": Window(16, 4), "b": Window(10, 5), "c": Window(8, 4)}

@@ -19,7 +19,7 @@ from lab.weaving.plans import weave
 from lab.weaving.weave_incremental import Estimate, Weaver
 from lab.weaving.workloads import Workload, collapse_table, draw, draw_table, factor_slides
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 #: Slides are the 120 factors of 55,440: many, and some fit well.
 WORKLOAD = factor_slides(400, 10, largest_slide=55_440, most_overlap=50)

@@ -18,7 +18,7 @@ from lab.weaving.costings import by_overlap
 from lab.weaving.partition_search import Partition, insert_one_by_one, local_search
 from lab.weaving.plans import collapse, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 from weft.windows.slicing import window_edges
 
 _HORIZON = 1 << 16

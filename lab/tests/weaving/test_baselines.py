@@ -21,7 +21,7 @@ from lab.weaving.baselines import (
 from lab.weaving.costings import by_operations, by_overlap
 from lab.weaving.plans import Levels, WovenPlan, plan_of, weave
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 from weft.windows.slicing import edges_between
 
 Baseline = Callable[..., WovenPlan]

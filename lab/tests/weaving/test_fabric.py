@@ -7,7 +7,7 @@ from lab.weaving.fabric import demands_without
 from lab.weaving.plans import collapse
 from tests.optimizer.weave import cases
 from tests.optimizer.weave.test_acq import same
-from weft.optimizer.weave.acq import Acq, demands_of
+from weft.optimizer.weave.costing import Acq, demands_of
 
 
 @settings(deadline=None, max_examples=100, derandomize=True)

@@ -7,7 +7,7 @@ from lab.weaving.measures import measures_of, record_of
 from lab.weaving.plans import kernels_of, weave
 from weft.algebra import Window
 from weft.algebra.types import BIGINT, DOUBLE
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 
 def of(function: str) -> Acq:

@@ -10,7 +10,7 @@ from lab.weaving.plans import Levels, collapse, plan_of
 from lab.weaving.weave_averages import AveragesPlan, part, weave_averages
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, AcqMeasure, together
+from weft.optimizer.weave.costing import Acq, AcqMeasure, together
 
 SUM, COUNT = AcqMeasure("sum"), AcqMeasure("count")
 AVERAGE = frozenset({SUM, COUNT})

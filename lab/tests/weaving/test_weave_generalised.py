@@ -11,7 +11,7 @@ from lab.weaving.weave_generalised import generalised_triweave, integrated
 from lab.weaving.weave_groupings import Grouping, key_counts
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, edges_of_all, together
+from weft.optimizer.weave.costing import Acq, edges_of_all, together
 from weft.optimizer.weave.dendrogram import partition_group
 from weft.windows.counting import edge_rate
 

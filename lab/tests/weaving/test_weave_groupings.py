@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lab.weaving.weave_groupings import Grouping, group_by_tree, key_counts, queries_below
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 EXAMPLE_4 = [frozenset("A"), frozenset("BC"), frozenset("AC"), frozenset("CD")]
 

@@ -15,7 +15,7 @@ from lab.weaving.weave_incremental import Estimate, Weaver
 from lab.weaving.workloads import any_slides, draw, factor_slides
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, together
+from weft.optimizer.weave.costing import Acq, together
 
 COSTINGS = [by_overlap(), by_printed("slickdeque_inv"), by_operations("prefix", "slickdeque_noninv")]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lab.weaving.weave_signatures import signatures_of
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq
+from weft.optimizer.weave.costing import Acq
 
 QA = Acq(Window(8, 5), predicate="a")
 QB = Acq(Window(5, 4), predicate="b")

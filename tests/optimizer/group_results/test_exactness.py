@@ -25,8 +25,7 @@ from weft.algebra import Query
 from weft.catalog import decode, encode
 from weft.optimizer.group_results import Groups, QueryKind, TrafficStatistics, forms
 from weft.optimizer.group_results.forms import absorbed
-from weft.optimizer.group_results.pricing import Screen
-from weft.optimizer.group_results.query_trees import TreeNode
+from weft.optimizer.group_results.pricing import Pricing, TreeNode
 from weft.plan.subscription import as_json, from_json
 
 PROPERTY = settings(
@@ -71,15 +70,13 @@ def merging_with(data: st.DataObject) -> Iterator[None]:
     """Whatever it costs: a new query joins any group, or none; and conditions are replaced by hulls early."""
     few = partial(absorbed, most=data.draw(st.sampled_from((1, 2, 8))))
 
-    def best(
-        screen: Screen, new: TreeNode, cost: float, overhead: float, besides: int | None
-    ) -> tuple[int, float] | None:
-        others = [number for number in range(len(screen)) if number != besides]
+    def best(prices: Pricing, new: TreeNode, besides: int | None = None) -> tuple[int, float] | None:
+        others = [number for number in range(len(prices.roots)) if number != besides]
         if not others or data.draw(st.integers(0, 7)) == 7:
             return None
         return data.draw(st.sampled_from(others)), 1.0
 
-    with patch.object(Screen, "best", best), patch.object(forms, "absorbed", few):
+    with patch.object(Pricing, "best", best), patch.object(forms, "absorbed", few):
         yield
 
 
@@ -138,7 +135,7 @@ def test_what_hulls_answer_too_much_is_cut_away() -> None:
     texts = [f"SELECT qty FROM trades WHERE qty BETWEEN {n} AND {n + 3} AND num = {n % 13}" for n in range(0, 60, 2)]
     queries = {f"q{n}": bound(f"q{n}", text) for n, text in enumerate(texts)}
     groups = Groups(TrafficStatistics(sample=64))
-    with patch.object(Screen, "best", lambda screen, *of: (0, 1.0) if len(screen) else None):
+    with patch.object(Pricing, "best", lambda prices, node: (0, 1.0) if prices.roots else None):
         for name, query in queries.items():
             groups.insert(name, query)
     (group,) = groups.names()

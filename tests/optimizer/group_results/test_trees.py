@@ -13,10 +13,9 @@ from tests.optimizer.group_results.drawn import alike, bound
 from tests.optimizer.group_results.test_exactness import PROPERTY, merging_with
 from weft.algebra import Query
 from weft.optimizer.group_results import Groups, TrafficStatistics
-from weft.optimizer.group_results.forest import Forest, reoptimise
+from weft.optimizer.group_results.forest import FAN_OUT, Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
-from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import FAN_OUT, TreeNode, derived, members_below
+from weft.optimizer.group_results.pricing import Policy, TreeNode, derived, members_below
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample
 

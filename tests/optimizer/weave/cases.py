@@ -12,7 +12,7 @@ from lab.weaving.costings import PRINTED, Costing, by_nanoseconds, by_operations
 from lab.weaving.plans import Levels, collapse, plan_cost, tree_cost
 from weft.algebra import Window
 from weft.kernels.kernel_cost import DUE_AWARE
-from weft.optimizer.weave.acq import Acq, AcqMeasure
+from weft.optimizer.weave.costing import Acq, AcqMeasure
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 

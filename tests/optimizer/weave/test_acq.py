@@ -7,7 +7,7 @@ from lab.weaving.plans import collapse
 from tests.optimizer.weave import cases
 from weft.algebra import Window
 from weft.kernels.kernel_cost import Demand, demand
-from weft.optimizer.weave.acq import AGGREGATE, Acq, Lane, demands_of, edges_of_all, lanes_of, merged_demands
+from weft.optimizer.weave.costing import AGGREGATE, Acq, Lane, demands_of, edges_of_all, lanes_of, merged_demands
 from weft.windows.slicing import shared_edges
 
 ONLY = Lane(AGGREGATE, frozenset(), "")

@@ -11,8 +11,7 @@ from lab.weaving.costings import Costing
 from lab.weaving.plans import collapse, tree_cost
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, demands_of, edges_of_all
-from weft.optimizer.weave.costing import costs_alone
+from weft.optimizer.weave.costing import Acq, costs_alone, demands_of, edges_of_all
 from weft.optimizer.weave.edge_meter import exact_meter
 from weft.optimizer.weave.trees import DemandSums, Trees
 

@@ -11,7 +11,7 @@ from lab.weaving.costings import by_overlap
 from lab.weaving.plans import Levels, plan_of, weave
 from tests.optimizer.weave import cases
 from weft.algebra import Window
-from weft.optimizer.weave.acq import Acq, together
+from weft.optimizer.weave.costing import Acq, together
 from weft.optimizer.weave.dendrogram import nearest_neighbours
 
 A, B, C = Acq(Window(16, 4)), Acq(Window(10, 5)), Acq(Window(8, 4))

@@ -14,8 +14,7 @@ from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.kernel_choice import PREFERENCE
 from weft.kernels.kernel_cost import cost_per_tick, demand
-from weft.optimizer.weave.acq import Acq, AcqMeasure
-from weft.optimizer.weave.costing import TREE_KERNELS
+from weft.optimizer.weave.costing import TREE_KERNELS, Acq, AcqMeasure
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)
 

@@ -15,7 +15,7 @@ from tests.optimizer.weave import cases
 from tests.optimizer.weave.operators import is_edge
 from weft.algebra import Window
 from weft.optimizer.weave import edge_meter
-from weft.optimizer.weave.acq import Acq, together
+from weft.optimizer.weave.costing import Acq, together
 from weft.windows.counting import edge_rate
 
 A, B, C = Window(16, 4), Window(10, 5), Window(8, 4)

@@ -5,14 +5,12 @@ shapes               which queries can be merged, and their parts that matter fo
 forms                the rows that a query or a representative answers: containment and merge
 representatives      queries that the engine evaluates for a form, and subscriptions for members
 traffic_estimates    rates, widths and selectivities
-pricing              costs of forms and trees, and which group a query gains most from
-query_trees          a group as a tree
-forest               the trees of a family: insert, terminate, re-optimise
+pricing              nodes of trees, what they cost, and which group a query gains most from
+forest               the groups of a family as trees: insert, terminate, re-optimise
 """
 
 from weft.optimizer.group_results.forms import QueryKind
-from weft.optimizer.group_results.groups import GroupChange, Groups
-from weft.optimizer.group_results.query_trees import members_in
+from weft.optimizer.group_results.groups import GroupChange, Groups, members_in
 from weft.optimizer.group_results.representatives import EvaluatedPart, GroupRepresentative
 from weft.optimizer.group_results.traffic_estimates import TrafficStatistics
 

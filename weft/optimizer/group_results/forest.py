@@ -1,4 +1,19 @@
-"""The trees of one family and first hop: insertion, termination, rounds of re-optimisation.
+"""The groups of one family and first hop as trees: insertion, termination, rounds of re-optimisation.
+
+The root of a tree is the representative, and every query is contained in the root of its tree. A node is **original**,
+a member's query, or **derived**, made by merging its children. What is below an original is contained in it. So when a
+member leaves, only the derived nodes above it are merged again:
+
+        Q' = merge(Q1', Q2)                       Q' = merge(Q1', Q5)
+        ├── Q1' = merge(Q3, Q4)     Q2 leaves     ├── Q1'
+        │   ├── Q3                 ──────────▶    │   ├── Q3
+        │   └── Q4                                │   └── Q4
+        └── Q2                                    └── Q5
+            └── Q5 (contained in Q2)
+
+Trees stay flat: a node has a few children, and what comes when there are that many goes to the lightest of them. A root
+that has all rows of what comes stays as it is, even if merging its children again would give another condition: then
+its representative stays too.
 
 Insertion is greedy: a query joins the group where that saves most, if it saves anything. Rewriting is eager: when a
 member leaves, the nodes above it are merged again, which changes no subscription. Regrouping is lazy: only a round of
@@ -17,10 +32,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.optimizer.group_results.forms import Decode, Form, QueryFamily, Region, form_from_data
-from weft.optimizer.group_results.pricing import ForestMember, Policy, Pricing
-from weft.optimizer.group_results.query_trees import (
-    FAN_OUT,
-    MOST_NESTED,
+from weft.optimizer.group_results.pricing import (
+    ForestMember,
+    Policy,
+    Pricing,
     TreeNode,
     add_up,
     derived,
@@ -28,6 +43,12 @@ from weft.optimizer.group_results.query_trees import (
     root_of,
 )
 from weft.optimizer.group_results.traffic_estimates import Sample
+
+#: The most children of a node, unless members leave.
+FAN_OUT = 4
+
+#: How many levels a node that nested nodes contain goes down: ten thousand thresholds would make a chain.
+MOST_NESTED = 6
 
 #: The share of all members that a round may move for a gain.
 MOST_MOVED = 0.01
@@ -77,13 +98,13 @@ class Forest:
         tree = Tree(self, root, len(self.trees))
         self.trees.append(tree)
         self._tree_of[root] = tree
-        self.prices.screen.append(root, self.prices.cost(root))
+        self.prices.append(root)
         return tree
 
     def fell(self, tree: Tree) -> None:
         """Removes a tree; the last one gets its place."""
         del self._tree_of[tree.root]
-        self.prices.screen.remove(tree.number)
+        self.prices.remove(tree.number)
         last = self.trees.pop()
         if last is not tree:
             self.trees[tree.number] = last
@@ -96,7 +117,7 @@ class Forest:
             tree.root = root
             root.parent = None
             self._tree_of[root] = tree
-        self.prices.screen.put(tree.number, root, self.prices.cost(root))
+        self.prices.put(tree.number, root)
 
     def restored(self, document: Mapping[str, Any], members: Mapping[str, ForestMember], decode: Decode) -> TreeNode:
         """A sub-tree that was kept as plain data."""
@@ -363,7 +384,7 @@ def remeasure(forest: Forest, sample: Sample) -> None:
     for number, tree in enumerate(forest.trees):
         tree.number = number
         _remeasured(forest, tree.root)
-        forest.prices.screen.append(tree.root, forest.prices.cost(tree.root))
+        forest.prices.append(tree.root)
 
 
 def _remeasured(forest: Forest, node: TreeNode) -> None:

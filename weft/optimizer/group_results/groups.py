@@ -6,20 +6,23 @@
     groups.subscription("hot")                    # what cuts the answers of `hot` out of it
     groups.terminate("hot")                       # Change(ended=("g1",), …)
 
-No disk, no clock, no chance: the same calls in the same order give the same groups. They are kept as plain data.
+No disk, no clock, no chance: the same calls in the same order give the same groups.
+
+Groups are kept as plain data, so that they outlive a restart. Members are kept by name: their queries are kept
+elsewhere. Of a derived node the form is kept, since it may depend on what was known, and on which members there were,
+when it was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.algebra import Query
 from weft.optimizer.group_results.forest import Forest, Tree, remeasure, reoptimise
-from weft.optimizer.group_results.forms import Decode, Encode, Form, QueryFamily, QueryKind
-from weft.optimizer.group_results.pricing import Policy
-from weft.optimizer.group_results.query_trees import members_below, names_in, node_as_data
+from weft.optimizer.group_results.forms import Decode, Encode, Form, QueryFamily, QueryKind, form_as_data
+from weft.optimizer.group_results.pricing import Policy, TreeNode, members_below
 from weft.optimizer.group_results.representatives import (
     EvaluatedPart,
     GroupRepresentative,
@@ -256,3 +259,26 @@ def _are_equal(left: Form, right: Form) -> bool:
         and len(left.regions) == len(right.regions)
         and all(any(each.box == other.box for other in right.regions) for each in left.regions)
     )
+
+
+def node_as_data(node: TreeNode, encode: Encode) -> dict[str, Any]:
+    document: dict[str, Any] = (
+        {"name": node.name} if node.name is not None else {"form": form_as_data(node.form, encode)}
+    )
+    if node.is_flagged:
+        document["flagged"] = True
+    if node.children:
+        document["children"] = [node_as_data(child, encode) for child in node.children]
+    return document
+
+
+def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The members of a group that was kept."""
+    return (document["alone"],) if "alone" in document else tuple(names_in(document["tree"]))
+
+
+def names_in(document: Mapping[str, Any]) -> Iterator[str]:
+    if "name" in document:
+        yield document["name"]
+    for child in document.get("children", ()):
+        yield from names_in(child)

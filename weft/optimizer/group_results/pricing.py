@@ -1,4 +1,4 @@
-"""Prices of the forms and trees of one family, and the group that a new query gains most from joining.
+"""Nodes of query trees, their prices, and the group that a new query gains most from joining.
 
 Links are of two sorts, and it depends on them whether a merge pays:
 
@@ -14,8 +14,8 @@ its windows, its cost. One pass over the arrays computes the cost of all merges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,15 @@ import numpy.typing as npt
 from weft.algebra import Aggregate, Expression
 from weft.optimizer.group_results import forms
 from weft.optimizer.group_results.forms import Form, QueryFamily, Region, union_of_ends
-from weft.optimizer.group_results.query_trees import MemberSums, TreeNode
 from weft.optimizer.group_results.representatives import subscribed
 from weft.optimizer.group_results.shapes import QueryShape
-from weft.optimizer.group_results.traffic_estimates import FamilyRates, Sample, column_width, flow_of
+from weft.optimizer.group_results.traffic_estimates import Sample, column_width, flow_of
 from weft.plan.subscription import Subscription
 from weft.predicates.normal_forms import Box
 
-_FEW_LINES, _FEW_COLUMNS = 2, 8
+_FEW_ROOTS, _FEW_COLUMNS = 2, 8
 
-#: What a screen keeps of each root.
+#: What is kept of each root.
 _ARRAYS = ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures")
 
 #: Bytes that say whose a row is: a number of 16 bits for a set of members.
@@ -49,6 +48,100 @@ class Policy:
     told: bool = False
 
 
+# -- nodes of query trees ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSums:
+    """Of some members together: the rows of the sample that they want, the columns that they need (bits), what the
+    engine would have to do for each of them alone, the rows that they show of each column (`Pricing.told`), how many
+    they are.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    work: float = 0.0
+    told: int = 0
+    weight: int = 0
+
+    def __or__(self, other: MemberSums) -> MemberSums:
+        return MemberSums(
+            self.rows | other.rows,
+            self.columns | other.columns,
+            self.work + other.work,
+            self.told | other.told,
+            self.weight + other.weight,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class TreeNode:
+    """A node of a query tree. `name` is the member's, or None if it is derived.
+
+    `own` is of the member itself, `sums` of the members below the node and itself.
+    """
+
+    form: Form
+    name: str | None = None
+    own: MemberSums = MemberSums()
+    children: list[TreeNode] = field(default_factory=list)
+    parent: TreeNode | None = None
+    is_flagged: bool = False
+    sums: MemberSums = MemberSums()
+
+    @property
+    def is_derived(self) -> bool:
+        return self.name is None
+
+    @property
+    def weight(self) -> int:
+        """How many members there are at the node and below it."""
+        return self.sums.weight
+
+
+def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
+    """A node that was made by merging some, above them."""
+    node = TreeNode(form, children=list(children))
+    for child in children:
+        child.parent = node
+    add_up(node)
+    return node
+
+
+def add_up(node: TreeNode) -> None:
+    sums = node.own
+    for child in node.children:
+        sums = sums | child.sums
+    node.sums = sums
+
+
+def root_of(node: TreeNode) -> TreeNode:
+    while node.parent is not None:
+        node = node.parent
+    return node
+
+
+def members_below(node: TreeNode) -> Iterator[TreeNode]:
+    """The originals of a sub-tree, from above."""
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if not each.is_derived:
+            yield each
+        waiting.extend(reversed(each.children))
+
+
+def replace_child(old: TreeNode, new: TreeNode) -> None:
+    """Puts a node in the place of another under its parent."""
+    parent = old.parent
+    assert parent is not None
+    parent.children[parent.children.index(old)] = new
+    new.parent, old.parent = parent, None
+
+
+# -- prices -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class ForestMember:
     """A query in a forest: what it wants, the columns that its user sees as bits, and its node."""
@@ -60,7 +153,10 @@ class ForestMember:
 
 
 class Pricing:
-    """The prices of one family. Columns are numbered as they come, so that a set of them is a number's bits."""
+    """The prices of one family, and the roots of its trees by number.
+
+    Columns are numbered as they come, so that a set of them is a number's bits.
+    """
 
     def __init__(self, family: QueryFamily, policy: Policy, sample: Sample) -> None:
         self.family, self.policy = family, policy
@@ -70,11 +166,23 @@ class Pricing:
         self.measure(sample)
 
     def measure(self, sample: Sample) -> None:
-        """Use other statistics from now on. The screen has no lines then."""
-        self._sample, self.statistics = sample, sample.statistics
-        self.screen = Screen(flow_of(self.statistics, self.family), sample.size, self.policy.told)
+        """Use other statistics from now on. There are no roots then."""
+        self._sample, self._size, self.statistics = sample, sample.size, sample.statistics
+        self._flow = flow_of(sample.statistics, self.family)
+        self._words = -(-sample.size // 64)
+        self.roots: list[TreeNode] = []
+        self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_ROOTS, self._words), dtype=np.uint64)
+        self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW_ROOTS, _FEW_COLUMNS), dtype=bool)
+        self._widths: npt.NDArray[np.float64] = np.zeros(_FEW_COLUMNS)
+        # The rows that are shown of each column.
+        shape = (_FEW_ROOTS, _FEW_COLUMNS, self._words) if self.policy.told else (_FEW_ROOTS, 0, 0)
+        self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
+        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_ROOTS, len(self._flow.rates)))
+        # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
+        self._instants: npt.NDArray[np.int64] = np.ones((_FEW_ROOTS, 2), dtype=np.int64)
+        self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_ROOTS, 3))
         for expression in self._expressions:
-            self.screen.add_column(column_width(self.statistics, self.family, expression))
+            self._add_column(expression)
 
     # Forms
 
@@ -103,7 +211,7 @@ class Pricing:
             if published not in self.columns:
                 self.columns[published] = len(self.columns)
                 self._expressions.append(expression)
-                self.screen.add_column(column_width(self.statistics, self.family, expression))
+                self._add_column(expression)
         shown = sum({1 << self.columns[published] for _, published in subscription.columns})
         needed = sum(1 << self.columns[published] for published in columns)
         form = self._form_of(shape)
@@ -120,8 +228,8 @@ class Pricing:
         rows = 0
         for region in form.regions:
             rows |= region.rows
-        told = self.screen.told(rows, shown) if self.policy.told else 0
-        return MemberSums(rows, needed, self.screen.work(form, rows), told, 1)
+        told = self.told(rows, shown) if self.policy.told else 0
+        return MemberSums(rows, needed, self.work(form, rows), told, 1)
 
     def named_columns(self, columns: int) -> dict[str, Expression]:
         names = list(self.columns)
@@ -131,55 +239,27 @@ class Pricing:
 
     def cost(self, node: TreeNode) -> float:
         """What it costs to send what a tree publishes over a link with all its members behind it."""
-        screen, rate = self.screen, self.screen.rate(node.form)
+        sums, rate = node.sums, self.rate(node.form)
         if self.policy.told:
-            return rate * screen.told_width(node.sums, node.weight > 1)
-        return rate * screen.share(node.sums.rows) * screen.width(node.sums.columns)
+            return rate * self.told_width(sums, sums.weight > 1)
+        return rate * self.share(sums.rows) * self.width(sums.columns)
 
-    def best(self, node: TreeNode, besides: int | None = None) -> tuple[int, float] | None:
-        """The number of the tree that another one gains most from joining, and the gain."""
-        return self.screen.best(node, self.cost(node), self.policy.overhead, besides)
+    # All roots side by side
 
-
-# -- all roots side by side -------------------------------------------------------------------------------------------
-
-
-class Screen:
-    """Roots by number, for one family. What links carry depends on whether they are `told` whose rows are."""
-
-    def __init__(self, flow: FamilyRates, sample: int, is_told: bool) -> None:
-        self._flow, self._sample, self._is_told = flow, sample, is_told
-        self._roots: list[TreeNode] = []
-        self._words = -(-sample // 64)
-        self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_LINES, self._words), dtype=np.uint64)
-        self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW_LINES, _FEW_COLUMNS), dtype=bool)
-        self._widths: npt.NDArray[np.float64] = np.zeros(_FEW_COLUMNS)
-        # The rows that are shown of each column.
-        shape = (_FEW_LINES, _FEW_COLUMNS, self._words) if is_told else (_FEW_LINES, 0, 0)
-        self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
-        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_LINES, len(flow.rates)))
-        # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
-        self._instants: npt.NDArray[np.int64] = np.ones((_FEW_LINES, 2), dtype=np.int64)
-        self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_LINES, 3))
-
-    def __len__(self) -> int:
-        return len(self._roots)
-
-    def add_column(self, width: float) -> None:
-        """A column that was not known before; they are numbered as they come."""
+    def _add_column(self, expression: Expression) -> None:
         known = int(np.count_nonzero(self._widths))
         if known == len(self._widths):
             self._widths = _doubled(self._widths)
             self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
             self._told = np.concatenate([self._told, np.zeros_like(self._told)], axis=1)
-        self._widths[known] = max(width, 1e-9)
+        self._widths[known] = max(column_width(self.statistics, self.family, expression), 1e-9)
 
     def width(self, columns: int) -> float:
         return float(self._widths[bits_of(columns)].sum())
 
     def share(self, rows: int) -> float:
         """The share of rows that some bits are; what is not in the sample at all is rare."""
-        return max(rows.bit_count(), 0.5) / self._sample
+        return max(rows.bit_count(), 0.5) / self._size
 
     def told(self, rows: int, shown: int) -> int:
         """The rows of which some columns are shown, for each column in a place of its own."""
@@ -188,7 +268,7 @@ class Screen:
     def told_width(self, sums: MemberSums, tagged: bool) -> float:
         """Bytes, by row of the sample, of what members are shown of the rows that they take."""
         size = self._shown_bytes(self._told_words(sums.told)) + tagged * TAG_BYTES * sums.rows.bit_count()
-        return max(size, 0.5) / self._sample
+        return max(size, 0.5) / self._size
 
     def _shown_bytes(self, told: npt.NDArray[np.uint64]) -> float:
         return float(np.bitwise_count(told).sum(axis=1, dtype=np.int64) @ self._widths[: len(told)])
@@ -211,25 +291,25 @@ class Screen:
         """What the engine has to do for a form, per tick: read rows, and make answers."""
         return sum(self._flow.rates) + self.rate(form) * self.share(rows)
 
-    def append(self, root: TreeNode, cost: float) -> None:
-        if len(self._roots) == len(self._figures):
+    def append(self, root: TreeNode) -> None:
+        if len(self.roots) == len(self._figures):
             for name in _ARRAYS:
                 setattr(self, name, _doubled(getattr(self, name)))
-        self._roots.append(root)
-        self.put(len(self._roots) - 1, root, cost)
+        self.roots.append(root)
+        self.put(len(self.roots) - 1, root)
 
     def remove(self, number: int) -> None:
         """Removes a root; the last one gets its number."""
-        last = len(self._roots) - 1
-        self._roots[number] = self._roots[last]
-        self._roots.pop()
+        last = len(self.roots) - 1
+        self.roots[number] = self.roots[last]
+        self.roots.pop()
         for name in _ARRAYS:
             getattr(self, name)[number] = getattr(self, name)[last]
 
-    def put(self, number: int, root: TreeNode, cost: float) -> None:
-        """Writes down a root that has changed; `cost` is its cost alone."""
+    def put(self, number: int, root: TreeNode) -> None:
+        """Writes down a root that has changed."""
         sums, windows = root.sums, root.form.windows
-        self._roots[number] = root
+        self.roots[number] = root
         self._rows[number] = self._as_words(sums.rows)
         self._columns[number] = False
         self._columns[number, bits_of(sums.columns)] = True
@@ -237,32 +317,31 @@ class Screen:
             self._ranges[number] = windows.ranges
             self._instants[number] = windows.slide, windows.origin
         size = self.width(sums.columns)
-        if self._is_told:
+        if self.policy.told:
             found = self._told_words(sums.told)
             self._told[number] = 0
             self._told[number, : len(found)] = found
             size = self._shown_bytes(found)
-        self._figures[number] = size, cost, sums.work
+        self._figures[number] = size, self.cost(root), sums.work
 
     def _as_words(self, rows: int) -> npt.NDArray[np.uint64]:
         return np.frombuffer(rows.to_bytes(8 * self._words, "big"), dtype=np.uint64)
 
-    def best(self, new: TreeNode, cost: float, overhead: float, besides: int | None = None) -> tuple[int, float] | None:
-        """The number of the root, `besides` one, that it is best to merge a tree of some cost with, and the gain.
+    def best(self, new: TreeNode, besides: int | None = None) -> tuple[int, float] | None:
+        """The number of the root, `besides` one, that it is best to merge a tree with, and the gain; None for no gain.
 
-        None if there is no gain. Merging may increase processing by no more than the overhead, relative to what the
-        members would need.
+        Merging may increase processing by no more than the overhead, relative to what the members would need.
         """
-        count, sums = len(self._roots), new.sums
+        count, sums, cost = len(self.roots), new.sums, self.cost(new)
         if not count:
             return None
         wanted = np.bitwise_count(self._rows[:count] | self._as_words(sums.rows)).sum(axis=1, dtype=np.int64)
-        shares = np.maximum(wanted, 0.5) / self._sample
+        shares = np.maximum(wanted, 0.5) / self._size
         rates = self._merged_rates(new.form, count)
-        sizes = self._told_sizes(sums, wanted) if self._is_told else shares * self._published_widths(sums, count)
+        sizes = self._told_sizes(sums, wanted) if self.policy.told else shares * self._published_widths(sums, count)
         gains = self._figures[:count, 1] + cost - rates * sizes
         works = sum(self._flow.rates) + rates * shares
-        gains[works > (1.0 + overhead) * (self._figures[:count, 2] + sums.work) * (1.0 + 1e-12)] = -np.inf
+        gains[works > (1.0 + self.policy.overhead) * (self._figures[:count, 2] + sums.work) * (1.0 + 1e-12)] = -np.inf
         if besides is not None:
             gains[besides] = -np.inf
         number = int(gains.argmax())
@@ -280,12 +359,12 @@ class Screen:
         columns = np.flatnonzero(found.any(axis=1))
         before = self._told[: len(wanted), columns]
         more = np.bitwise_count(found[columns] & ~before).sum(axis=2, dtype=np.int64) @ self._widths[columns]
-        return np.asarray((self._figures[: len(wanted), 0] + more + TAG_BYTES * wanted) / self._sample)
+        return np.asarray((self._figures[: len(wanted), 0] + more + TAG_BYTES * wanted) / self._size)
 
     def _merged_rates(self, form: Form, count: int) -> npt.NDArray[np.float64]:
         """Rows per tick of each root merged with a form."""
         if form.ends is not None:
-            sets = ((root.form.ends, form.ends) for root in self._roots)
+            sets = ((root.form.ends, form.ends) for root in self.roots)
             return np.array([self._flow.answers(union_of_ends([e for e in pair if e])) for pair in sets])
         if form.windows is None:
             return np.full(count, self._flow.rates[0] * self._flow.share)

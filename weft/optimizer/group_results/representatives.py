@@ -265,7 +265,7 @@ def _alternatives(subject: Subject, values: ValueSet) -> list[list[_Literals]]:
     if all(len(clause) == 1 for clause in requirements(subject, values)):
         return [[_all_of(subject, values)]]
     spans = [_all_of(subject, ValueSet((span,))) for span in values.spans]
-    points = [each for each in spans if len(each) == 1 and each[0].operator == "="]
+    points: list[_Literals] = [each for each in spans if len(each) == 1 and each[0].operator == "="]
     others = [[each] for each in spans if each not in points]
     others += [[_all_of(subject, ValueSet((), null=True))]] if values.null else []
     return [points, *others] if points else others

@@ -1,4 +1,7 @@
-"""What a tree costs besides reading its input: Ω of its kernels, exactly, and in floats for many trees at once.
+"""What queries ask of a tree, and what a tree costs besides reading its input: exactly, and in floats for many trees.
+
+Equal queries are one entry with a multiplicity: a million dashboards have some thousand different windows, and all of
+weaving works on those.
 
 A tree has edges at a rate E per tick and spends Ω operations at each of them; Ω is whatever the cheapest kernel of each
 lane spends (`weft/kernels/kernel_cost.py`), and operations have prices. Costs are exact fractions where they decide.
@@ -11,19 +14,18 @@ a part in 10¹⁵ or so; where two costs are closer than `ROUNDING`, weaving com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, Demand, Fares, Omega, Prices, cost_per_tick
-from weft.optimizer.weave.acq import Acq, Demands, Lane, demands_of, edges_of, lanes_of
+from weft.algebra import Window
+from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, Demand, Omega, Prices, cost_per_tick, demand, merged
 from weft.windows.counting import edge_rate
-from weft.windows.slicing import bounded_range
+from weft.windows.slicing import EdgeSet, bounded_range, shared_edges, window_edges
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -34,6 +36,88 @@ _EULER_GAMMA = 0.5772156649015329
 
 #: The kernels that serve trees of many ranges, in the order of `weft.kernels.kernel_choice.PREFERENCE`.
 TREE_KERNELS = ("slickdeque_inv", "prefix", "slickdeque_noninv", "flatfit", "b_int", "flatfat", "panes")
+
+
+class AcqMeasure(NamedTuple):
+    """One statistic of the rows, such as SUM(price): what a kernel keeps and answers from."""
+
+    name: str
+    kernels: tuple[str, ...] = ()
+    """The kernels that may serve it; none given means all that the costing knows."""
+
+
+#: What the papers' queries measure: some function, the same for all.
+AGGREGATE = AcqMeasure("aggregate")
+_ONE_AGGREGATE = frozenset({AGGREGATE})
+_NO_KEYS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Acq:
+    """An aggregate continuous query. `predicate` names the rows it is about; the empty name is all of them."""
+
+    window: Window
+    measures: frozenset[AcqMeasure] = _ONE_AGGREGATE
+    group_by: frozenset[str] = _NO_KEYS
+    predicate: str = ""
+
+
+class Lane(NamedTuple):
+    """What one kernel of a tree serves: a measure, of the same rows, by the same keys, over any number of windows."""
+
+    measure: AcqMeasure
+    group_by: frozenset[str]
+    predicate: str
+
+
+#: Queries with how often each occurs.
+Counted: TypeAlias = Mapping[Acq, int]
+
+#: The demands on a tree, by lane.
+Demands: TypeAlias = Mapping[Lane, Demand]
+
+
+def together(parts: Iterable[Counted]) -> dict[Acq, int]:
+    """All queries of several parts; one that is in more than one of them counts as often as in all of them."""
+    everyone: dict[Acq, int] = {}
+    for part in parts:
+        for query, count in part.items():
+            everyone[query] = everyone.get(query, 0) + count
+    return everyone
+
+
+def edges_of(query: Acq) -> EdgeSet:
+    """Where the query alone would cut the stream."""
+    return frozenset(window_edges(query.window))
+
+
+def edges_of_all(queries: Iterable[Acq]) -> EdgeSet:
+    """Where one tree for all of these cuts the stream."""
+    return shared_edges(query.window for query in queries)
+
+
+def lanes_of(query: Acq) -> list[Lane]:
+    return [Lane(measure, query.group_by, query.predicate) for measure in sorted(query.measures)]
+
+
+def demands_of(queries: Counted) -> dict[Lane, Demand]:
+    """The demands on one tree for these queries, lane by lane."""
+    by_lane: dict[Lane, list[Window]] = {}
+    for query, count in queries.items():
+        for lane in lanes_of(query):
+            by_lane.setdefault(lane, []).extend([query.window] * count)
+    return {lane: demand(windows) for lane, windows in by_lane.items()}
+
+
+def merged_demands(left: Demands, right: Demands) -> dict[Lane, Demand]:
+    """The demands of one tree in the place of two."""
+    both = dict(left)
+    for lane, asked in right.items():
+        both[lane] = merged(both[lane], asked) if lane in both else asked
+    return both
+
+
+# -- costs ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,39 +246,65 @@ class Costing:
             Fraction(0),
         )
 
-    def charged(self, kernel: str, lane: Lane, operations: Floats, sums: Sums, rates: Floats) -> Floats:
-        """What operations cost, and what comes with them: as `Fares.per_tick`."""
-        fares: Fares = self.prices[kernel].at(self.keys.get(lane.group_by, 1))
-        besides = rates * (float(fares.edge) + sums.queries * float(fares.window)) + sums.answers * float(fares.answer)
-        return np.asarray(operations * float(fares.operation) + besides)
+    def fast_costs(
+        self,
+        lane: Lane,
+        sums: Sums,
+        rates: Floats,
+        exactly: Callable[[str, int], Fraction],
+        *,
+        or_higher: bool = False,
+    ) -> Floats:
+        """What the cheapest kernel for a lane costs, in many trees at once; with `or_higher`, at least.
+
+        `exactly` gives the cost of a kernel in one of the trees, for those that sums do not tell.
+        """
+        best = np.full(len(rates), np.inf)
+        for kernel in self.kernels_for(lane):
+            formula = self.fast.get(kernel, _unknown)
+            if or_higher:
+                formula = _nothing if formula is _unknown else AT_LEAST.get(formula, formula)
+            fares = self.prices[kernel].at(self.keys.get(lane.group_by, 1))
+            # As `Fares.per_tick`.
+            besides = rates * (float(fares.edge) + sums.queries * float(fares.window))
+            costs = formula(sums, rates) * float(fares.operation) + besides + sums.answers * float(fares.answer)
+            for at in np.flatnonzero(np.isnan(costs)).tolist():
+                costs[at] = exactly(kernel, at)
+            best = np.minimum(best, costs)
+        return best
+
+
+def _unknown(sums: Sums, rates: Floats) -> Floats:
+    return np.full(len(rates), np.nan)
+
+
+def _nothing(sums: Sums, rates: Floats) -> Floats:
+    return np.zeros(len(rates))
 
 
 def costs_alone(queries: Sequence[Acq], costing: Costing) -> Floats:
     """What the final aggregation of each query costs in a tree of its own."""
+    of_lane: dict[Lane, list[int]] = {}
+    for at, query in enumerate(queries):
+        for lane in lanes_of(query):
+            of_lane.setdefault(lane, []).append(at)
+    costs = np.zeros(len(queries))
+    for lane, numbers in of_lane.items():
+        some = [queries[number] for number in numbers]
+
+        def exactly(kernel: str, at: int, lane: Lane = lane, some: Sequence[Acq] = some) -> Fraction:
+            return costing.kernel_cost(kernel, lane, demands_of({some[at]: 1})[lane], edge_rate(edges_of(some[at])))
+
+        costs[numbers] += costing.fast_costs(lane, *_alone(some), exactly)
+    return costs
+
+
+def _alone(queries: Sequence[Acq]) -> tuple[Sums, Floats]:
+    """What a lane of trees of one query is asked, and their edge rates."""
     ranges = np.array([bounded_range(query.window) for query in queries], dtype=np.float64)
     slides = np.array([query.window.slide for query in queries], dtype=np.float64)
-    ones = np.ones(len(queries))
     rates = np.where(ranges % slides == 0, 1, 2) / slides
+    ones, answers, windows = np.ones(len(queries)), 1 / slides, ranges / slides
     lookups = _lookup(np.maximum(1, ranges * rates)) / slides
-    answers, windows = 1 / slides, ranges / slides
-    sums = Sums(ones, answers, windows, np.ceil(windows), ranges, ranges, answers, lambda: ones, lambda: lookups)
-    unknown = np.full(len(queries), np.nan)
-
-    @cache
-    def fast(kernel: str, lane: Lane) -> Floats:
-        operations = costing.fast[kernel](sums, rates) if kernel in costing.fast else unknown
-        return costing.charged(kernel, lane, operations, sums, rates)
-
-    def alone(at: int, kernel: str, lane: Lane) -> float:
-        cost = float(fast(kernel, lane)[at])
-        if np.isnan(cost):
-            query = queries[at]
-            return float(costing.kernel_cost(kernel, lane, demands_of({query: 1})[lane], edge_rate(edges_of(query))))
-        return cost
-
-    return np.array(
-        [
-            sum(min(alone(at, kernel, lane) for kernel in costing.kernels_for(lane)) for lane in lanes_of(query))
-            for at, query in enumerate(queries)
-        ]
-    )
+    overlap = np.ceil(windows)
+    return Sums(ones, answers, windows, overlap, ranges, ranges, answers, lambda: ones, lambda: lookups), rates

@@ -16,8 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of_all, together
-from weft.optimizer.weave.costing import Costing, costs_alone
+from weft.optimizer.weave.costing import Acq, Costing, Counted, costs_alone, demands_of, edges_of_all, together
 from weft.optimizer.weave.edge_meter import Meter, measured
 from weft.optimizer.weave.trees import TreeCost, Trees
 from weft.windows.counting import edge_rate
@@ -120,7 +119,7 @@ class Weaving:
         """The cheapest plan found for `rate` rows per tick; never dearer than sharing all or nothing.
 
         >>> from weft.algebra import Window
-        >>> from weft.optimizer.weave.acq import Acq
+        >>> from weft.optimizer.weave.costing import Acq
         >>> from weft.optimizer.weave.weave import weave
         >>> queries = [Acq(Window(160, 4)), Acq(Window(100, 5)), Acq(Window(80, 4))]
         >>> weaving = weave(dict.fromkeys(queries, 1), Costing(("panes",)))

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.kernels.kernel_cost import Demand, merged
-from weft.optimizer.weave.acq import Demands, Lane, merged_demands
-from weft.optimizer.weave.costing import AT_LEAST, ROUNDING, Costing, Floats, Sums
+from weft.optimizer.weave.costing import ROUNDING, Costing, Demands, Floats, Lane, Sums, merged_demands
 from weft.optimizer.weave.edge_meter import Meter
 from weft.windows.slicing import EdgeSet
 
@@ -154,34 +153,19 @@ class DemandSums:
             table.grow(max(tree, *others))
             served = (table.sums[0, numbers] > 0) | (table.sums[0, tree] > 0)
             if served.any():
-                total[served] += self._lane_costs(lane, table, tree, numbers[served], rates[served], or_higher)
+                total[served] += self._lane_costs(lane, tree, numbers[served], rates[served], or_higher)
         return total
 
-    def _lane_costs(
-        self, lane: Lane, table: _LaneTable, tree: int, others: NDArray[np.int64], rates: Floats, or_higher: bool
-    ) -> Floats:
-        best = np.full(len(others), np.inf)
+    def _lane_costs(self, lane: Lane, tree: int, others: NDArray[np.int64], rates: Floats, or_higher: bool) -> Floats:
+        table = self._lanes[lane]
+
+        def exactly(kernel: str, at: int) -> Fraction:
+            # The float of a simple fraction gives that fraction back: octaves begin where they should.
+            rate = Fraction(rates[at]).limit_denominator(1 << 40)
+            return self._costing.kernel_cost(kernel, lane, table.demand(tree, int(others[at])), rate)
+
         sums = table.together(tree, others, rates)
-        for kernel in self._costing.kernels_for(lane):
-            formula = self._costing.fast.get(kernel, _unknown)
-            if or_higher:
-                formula = _nothing if formula is _unknown else AT_LEAST.get(formula, formula)
-            costs = self._costing.charged(kernel, lane, formula(sums, rates), sums, rates)
-            for at in np.flatnonzero(np.isnan(costs)).tolist():
-                # The float of a simple fraction gives that fraction back: octaves begin where they should.
-                rate = Fraction(rates[at]).limit_denominator(1 << 40)
-                asked = table.demand(tree, int(others[at]))
-                costs[at] = self._costing.kernel_cost(kernel, lane, asked, rate)
-            best = np.minimum(best, costs)
-        return best
-
-
-def _unknown(sums: Sums, rates: Floats) -> Floats:
-    return np.full(len(rates), np.nan)
-
-
-def _nothing(sums: Sums, rates: Floats) -> Floats:
-    return np.zeros(len(rates))
+        return self._costing.fast_costs(lane, sums, rates, exactly, or_higher=or_higher)
 
 
 #: A lane that a tree does not have, in the order of the sums of `_LaneTable`.

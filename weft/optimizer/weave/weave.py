@@ -37,8 +37,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.optimizer.weave.acq import Acq, Counted, demands_of, edges_of, edges_of_all
-from weft.optimizer.weave.costing import Costing, Floats
+from weft.optimizer.weave.costing import Acq, Costing, Counted, Floats, demands_of, edges_of, edges_of_all
 from weft.optimizer.weave.dendrogram import Leaf, Weaving
 from weft.optimizer.weave.edge_meter import Meter, measured
 from weft.optimizer.weave.trees import Trees

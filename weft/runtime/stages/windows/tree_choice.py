@@ -24,8 +24,7 @@ from weft.kernels.kernel import why_not
 from weft.kernels.kernel_choice import ChosenKernel, choose
 from weft.kernels.kernel_cost import DUE_AWARE, Demand, cost_per_tick, demand
 from weft.kernels.statistic import Statistic
-from weft.optimizer.weave import acq
-from weft.optimizer.weave.costing import Costing
+from weft.optimizer.weave.costing import Acq, AcqMeasure, Costing, demands_of, edges_of_all
 from weft.optimizer.weave.dendrogram import Weaving
 from weft.optimizer.weave.weave import weave
 from weft.plan.facts import Facts, nearest_power
@@ -125,13 +124,13 @@ def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
     return edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
 
 
-def lanes_of(asked: Iterable[acq.Acq]) -> int:
+def lanes_of(asked: Iterable[Acq]) -> int:
     """The number of kernels that a tree for all of these needs."""
     return len({measure for query in asked for measure in query.measures})
 
 
 @lru_cache(maxsize=10_000)
-def _partition(asked: frozenset[acq.Acq], terms: CostTerms) -> Mapping[acq.Acq, int]:
+def _partition(asked: frozenset[Acq], terms: CostTerms) -> Mapping[Acq, int]:
     """Which tree serves each query. A query that comes or goes concerns its own cohort; the others are remembered."""
     if terms.reading >= _cost_of_one_tree(asked, terms):
         # Reading for a second tree would cost more than all that the first one spends.
@@ -140,17 +139,17 @@ def _partition(asked: frozenset[acq.Acq], terms: CostTerms) -> Mapping[acq.Acq, 
     return {query: number for number, group in enumerate(plan.groups) for query in group.members}
 
 
-def _cost_of_one_tree(asked: frozenset[acq.Acq], terms: CostTerms) -> Fraction:
+def _cost_of_one_tree(asked: frozenset[Acq], terms: CostTerms) -> Fraction:
     """An upper bound on what one tree for all spends: by a kernel that may serve and whose cost is quick to compute."""
-    rate, cost = edge_rate(acq.edges_of_all(asked)), Fraction(0)
-    for lane, tree in acq.demands_of(dict.fromkeys(asked, 1)).items():
+    rate, cost = edge_rate(edges_of_all(asked)), Fraction(0)
+    for lane, tree in demands_of(dict.fromkeys(asked, 1)).items():
         kernel = "prefix" if "prefix" in lane.measure.kernels else "flatfit"
         cost += cost_per_tick(kernel, tree, rate, keys=terms.keys)
     return cost
 
 
 @lru_cache(maxsize=1_000)
-def _weaving(asked: frozenset[acq.Acq], keys: int) -> Weaving:
+def _weaving(asked: frozenset[Acq], keys: int) -> Weaving:
     """The dendrogram of some queries: one for all rates, which only decide where it is cut."""
     ordered = sorted(asked, key=lambda each: (longest_first(each.window), sorted(each.measures)))
     return weave(dict.fromkeys(ordered, 1), CostTerms(keys, Fraction(0)).costing)
@@ -161,10 +160,10 @@ def longest_first(window: Window) -> tuple[int, int, int]:
     return -(window.range or 0), window.slide, window.origin
 
 
-def asked_of(query: Woven) -> acq.Acq:
+def asked_of(query: Woven) -> Acq:
     """A query as weaving sees it: statistics that the same kernels may serve cost the same."""
     served = {_admitted(each.statistic) for each in query.all_measures}
-    return acq.Acq(query.window, frozenset(acq.AcqMeasure(", ".join(kernels), kernels) for kernels in served))
+    return Acq(query.window, frozenset(AcqMeasure(", ".join(kernels), kernels) for kernels in served))
 
 
 @cache
