@@ -21,19 +21,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.algebra import Aggregate, Expression
+from weft.algebra import Aggregate, Expression, Stream
 from weft.optimizer.group_results import forms
 from weft.optimizer.group_results.forms import Form, QueryFamily, Region, union_of_ends
 from weft.optimizer.group_results.representatives import subscribed
 from weft.optimizer.group_results.shapes import QueryShape
-from weft.optimizer.group_results.traffic_estimates import Sample, column_width, flow_of
+from weft.optimizer.group_results.traffic_estimates import Sample, column_width
 from weft.plan.subscription import Subscription
 from weft.predicates.normal_forms import Box
+from weft.windows.counting import edge_rate
+from weft.windows.slicing import EdgeSet
 
 _FEW_ROOTS, _FEW_COLUMNS = 2, 8
 
 #: What is kept of each root.
 _ARRAYS = ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures")
+
+#: The share of pairs of rows that satisfy an equation, and the groups of an aggregate with keys: nothing is known.
+_MATCHES, _GROUPS = 0.01, 100
 
 #: Bytes that say whose a row is: a number of 16 bits for a set of members.
 TAG_BYTES = 2.0
@@ -168,7 +173,8 @@ class Pricing:
     def measure(self, sample: Sample) -> None:
         """Use other statistics from now on. There are no roots then."""
         self._sample, self._size, self.statistics = sample, sample.size, sample.statistics
-        self._flow = flow_of(sample.statistics, self.family)
+        streams = [each.source.name for each in self.family.inputs if isinstance(each.source, Stream)]
+        self._rates = [self.statistics.rates.get(name, 1.0) for name in streams]
         self._words = -(-sample.size // 64)
         self.roots: list[TreeNode] = []
         self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_ROOTS, self._words), dtype=np.uint64)
@@ -177,7 +183,7 @@ class Pricing:
         # The rows that are shown of each column.
         shape = (_FEW_ROOTS, _FEW_COLUMNS, self._words) if self.policy.told else (_FEW_ROOTS, 0, 0)
         self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
-        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_ROOTS, len(self._flow.rates)))
+        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_ROOTS, len(self._rates)))
         # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
         self._instants: npt.NDArray[np.int64] = np.ones((_FEW_ROOTS, 2), dtype=np.int64)
         self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_ROOTS, 3))
@@ -281,15 +287,31 @@ class Pricing:
     def rate(self, form: Form) -> float:
         """Rows per tick, before any condition."""
         if form.ends is not None:
-            return self._flow.answers(form.ends)
+            return self._answers(form.ends)
         if form.windows is None:
-            return self._flow.rates[0] * self._flow.share
+            return self._rates[0] * self._matches
         ranges = np.array([form.windows.ranges], dtype=np.float64)
-        return float(self._flow.combinations(ranges, np.array([form.windows.slide], dtype=np.float64))[0])
+        return float(self._combinations(ranges, np.array([form.windows.slide], dtype=np.float64))[0])
+
+    def _answers(self, ends: EdgeSet) -> float:
+        return (_GROUPS if self.family.keys else 1) * float(edge_rate(ends))
+
+    @property
+    def _matches(self) -> float:
+        return 1.0 if self.family.common is None else _MATCHES
+
+    def _combinations(self, ranges: npt.NDArray[np.float64], slides: npt.NDArray[np.float64]) -> Any:
+        """Rows per tick that meet in windows; one row of `ranges` for each of many forms.
+
+        A new row of one stream meets all rows in the windows of the others. Where windows have holes, rows that fall
+        into them meet nothing.
+        """
+        every = np.prod(ranges, axis=1) * np.sum(1.0 / ranges, axis=1) * float(np.prod(self._rates))
+        return self._matches * every * np.minimum(1.0, ranges.min(axis=1) / slides)
 
     def work(self, form: Form, rows: int) -> float:
         """What the engine has to do for a form, per tick: read rows, and make answers."""
-        return sum(self._flow.rates) + self.rate(form) * self.share(rows)
+        return sum(self._rates) + self.rate(form) * self.share(rows)
 
     def append(self, root: TreeNode) -> None:
         if len(self.roots) == len(self._figures):
@@ -340,7 +362,7 @@ class Pricing:
         rates = self._merged_rates(new.form, count)
         sizes = self._told_sizes(sums, wanted) if self.policy.told else shares * self._published_widths(sums, count)
         gains = self._figures[:count, 1] + cost - rates * sizes
-        works = sum(self._flow.rates) + rates * shares
+        works = sum(self._rates) + rates * shares
         gains[works > (1.0 + self.policy.overhead) * (self._figures[:count, 2] + sums.work) * (1.0 + 1e-12)] = -np.inf
         if besides is not None:
             gains[besides] = -np.inf
@@ -365,13 +387,13 @@ class Pricing:
         """Rows per tick of each root merged with a form."""
         if form.ends is not None:
             sets = ((root.form.ends, form.ends) for root in self.roots)
-            return np.array([self._flow.answers(union_of_ends([e for e in pair if e])) for pair in sets])
+            return np.array([self._answers(union_of_ends([e for e in pair if e])) for pair in sets])
         if form.windows is None:
-            return np.full(count, self._flow.rates[0] * self._flow.share)
+            return np.full(count, self._rates[0] * self._matches)
         ranges = np.maximum(self._ranges[:count], np.array(form.windows.ranges, dtype=np.float64))
         slides, origins = self._instants[:count, 0], self._instants[:count, 1]
         common = np.gcd(np.gcd(slides, form.windows.slide), np.abs(origins - form.windows.origin))
-        return np.asarray(self._flow.combinations(ranges, common.astype(np.float64)))
+        return np.asarray(self._combinations(ranges, common.astype(np.float64)))
 
 
 def bits_of(bits: int) -> list[int]:

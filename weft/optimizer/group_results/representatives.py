@@ -12,32 +12,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import prod
 from typing import TypeAlias
 
 from weft.algebra import (
     WINDOW_END,
-    WINDOW_START,
     Aggregate,
-    AggregateRef,
     Call,
     Column,
     Expression,
-    Input,
-    KeyRef,
     Literal,
     Output,
     Query,
     Select,
     Stream,
     Window,
-    WindowBound,
 )
 from weft.algebra.properties import clock_column
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
-from weft.optimizer.group_results.shapes import QueryShape, clocks_of, is_of_groups, published_name
-from weft.plan.normal_form import substituted
+from weft.optimizer.group_results.shapes import (
+    QueryShape,
+    clocks_of,
+    columns_after_grouping,
+    is_of_groups,
+    published_name,
+)
+from weft.plan.normal_form import substituted, with_expressions
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet
@@ -121,42 +123,36 @@ def representative(
 
 
 def _query(name: str, select: Select) -> Query:
+    """A query of a select over the inputs of a family, of which the only one has no name there."""
+    inputs = [
+        item if item.alias or not isinstance(item.source, Stream) else replace(item, alias=item.source.name)
+        for item in select.inputs
+    ]
+    meaning: dict[Expression, Expression] = {
+        Column(item.alias, each.name, each.type): Column(named.alias, each.name, each.type)
+        for item, named in zip(select.inputs, inputs, strict=True)
+        for each in item.source.fields
+    }
+    select = with_expressions(replace(select, inputs=tuple(inputs)), partial(substituted, meaning=meaning))
     return Query(name, select, clock_column(select))
 
 
-def _named(item: Input) -> Input:
-    """An input with a name; the only one of a query has none in its family."""
-    return item if item.alias or not isinstance(item.source, Stream) else replace(item, alias=item.source.name)
-
-
-def _over(family: QueryFamily) -> Mapping[Expression, Expression]:
-    """What the columns of a family are called in a query."""
-    return {
-        Column(item.alias, each.name, each.type): Column(_named(item).alias, each.name, each.type)
-        for item in family.inputs
-        for each in item.source.fields
-    }
+def _where(*conditions: Expression | None) -> Expression | None:
+    return conjunction([each for each in conditions if each is not None])
 
 
 def _combination(family: QueryFamily, form: Form, columns: Mapping[str, Expression]) -> Select:
-    meaning = _over(family)
-    inputs = [_named(each) for each in family.inputs]
+    inputs = family.inputs
     if form.windows is not None:
-        ranges = iter(form.windows.ranges)
-        inputs = [
-            replace(each, window=Window(next(ranges), form.windows.slide, form.windows.origin))
-            if isinstance(each.source, Stream)
-            else each
+        slide, origin, ranges = form.windows.slide, form.windows.origin, iter(form.windows.ranges)
+        inputs = tuple(
+            replace(each, window=Window(next(ranges), slide, origin)) if isinstance(each.source, Stream) else each
             for each in inputs
-        ]
-    conditions = [
-        each for each in (family.common, condition_of_boxes([each.box for each in form.regions])) if each is not None
-    ]
-    where = conjunction(conditions)
+        )
     return Select(
-        inputs=tuple(inputs),
-        where=None if where is None else substituted(where, meaning),
-        outputs=tuple(Output(name, substituted(each, meaning)) for name, each in columns.items()),
+        inputs=inputs,
+        where=_where(family.common, condition_of_boxes([each.box for each in form.regions])),
+        outputs=tuple(Output(name, each) for name, each in columns.items()),
         clock_type=family.clock_type,
     )
 
@@ -169,35 +165,23 @@ def _aggregate(
     aggregates: Mapping[str, Aggregate],
 ) -> Select:
     assert family.range is not None
-    meaning = _over(family)
     having = condition_of_boxes([each.box for each in form.regions])
     read = frozenset().union(*(columns_of(each) for each in (*columns.values(), *([having] if having else []))))
     used = sorted({column.name for column in read if column.name in aggregates})
     if not family.keys and not used:
         # No member shows an aggregate, but an instance has a row only because of one.
         used = sorted(aggregates)[:1]
-    groups: dict[Expression, Expression] = {
-        Column("", WINDOW_END if bound else WINDOW_START, family.clock_type): WindowBound(bound, family.clock_type)
-        for bound in (False, True)
-    }
-    for number, key in enumerate(family.keys):
-        name = key.name if isinstance(key, Column) else text_of(key)
-        groups[Column("", name, key.type)] = KeyRef(number, key.type)
-    for number, name in enumerate(used):
-        groups[Column("", name, aggregates[name].type)] = AggregateRef(number, aggregates[name].type)
-    of_rows = _condition_of_rows(family, form)
-    where = conjunction([each for each in (family.common, of_rows) if each is not None])
+    shown = [aggregates[name] for name in used]
+    after = columns_after_grouping(family.keys, shown, family.clock_type)
+    groups: dict[Expression, Expression] = {column: reference for reference, column in after.items()}
     return Select(
-        inputs=tuple(map(_named, family.inputs)),
-        where=None if where is None else substituted(where, meaning),
+        inputs=family.inputs,
+        where=_where(family.common, _condition_of_rows(family, form)),
         outputs=tuple(Output(name, substituted(each, groups)) for name, each in columns.items()),
         clock_type=family.clock_type,
         window=Window(family.range, end.modulus, (end.residue - family.range) % end.modulus),
-        keys=tuple(substituted(key, meaning) for key in family.keys),
-        aggregates=tuple(
-            replace(aggregates[name], args=tuple(substituted(arg, meaning) for arg in aggregates[name].args))
-            for name in used
-        ),
+        keys=family.keys,
+        aggregates=tuple(shown),
         having=None if having is None else substituted(having, groups),
     )
 

@@ -15,7 +15,7 @@ called like the keys and aggregates in their place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
@@ -26,6 +26,7 @@ from weft.algebra import (
     AggregateRef,
     Call,
     Column,
+    DataType,
     Expression,
     KeyRef,
     Output,
@@ -154,10 +155,10 @@ def _aggregate(select: Select) -> QueryShape | None:
     if window is None or window.range is None or len(select.inputs) > 1:
         return None
     select = _with_standard_aliases(select)
-    meaning = _after_grouping(select)
-    if meaning is None:
+    keys = {_key_column(key).name: key for key in map(canonical, select.keys)}
+    meaning = columns_after_grouping(map(canonical, select.keys), select.aggregates, select.clock_type)
+    if not _are_told_apart(select, meaning.values()):
         return None
-    keys = {column.name: canonical(key) for key, column in zip(select.keys, _keys(select), strict=True)}
     facts = clock_facts(select)
     conditions = conjunctive_form(select.where, facts).disjunctions
     of_groups = [each for each in conditions if is_of_groups(each, keys)]
@@ -185,30 +186,33 @@ def _aggregate(select: Select) -> QueryShape | None:
     )
 
 
-def _keys(select: Select) -> tuple[Column, ...]:
-    return tuple(
-        Column("", key.name if isinstance(key, Column) else text_of(key), key.type)
-        for key in map(canonical, select.keys)
-    )
-
-
-def _after_grouping(select: Select) -> Mapping[Expression, Expression] | None:
-    """The columns that keys, aggregates and bounds are written as; None if their names are not enough to tell."""
-    meaning: dict[Expression, Expression] = {
-        WindowBound(end, select.clock_type): Column("", WINDOW_END if end else WINDOW_START, select.clock_type)
+def columns_after_grouping(
+    keys: Iterable[Expression], aggregates: Iterable[Aggregate], clock_type: DataType
+) -> dict[Expression, Column]:
+    """The columns that bounds, keys and aggregates are written as after grouping."""
+    columns: dict[Expression, Column] = {
+        WindowBound(end, clock_type): Column("", WINDOW_END if end else WINDOW_START, clock_type)
         for end in (False, True)
     }
-    for number, column in enumerate(_keys(select)):
-        meaning[KeyRef(number, column.type)] = column
-    for number, each in enumerate(select.aggregates):
-        meaning[AggregateRef(number, each.type)] = Column("", aggregate_name(each), each.type)
+    for number, key in enumerate(keys):
+        columns[KeyRef(number, key.type)] = _key_column(key)
+    for number, each in enumerate(aggregates):
+        columns[AggregateRef(number, each.type)] = Column("", aggregate_name(each), each.type)
+    return columns
+
+
+def _key_column(key: Expression) -> Column:
+    return Column("", key.name if isinstance(key, Column) else text_of(key), key.type)
+
+
+def _are_told_apart(select: Select, columns: Iterable[Column]) -> bool:
+    """Whether the names of columns are enough to tell what they show."""
     computed = [*select.keys, *(arg for each in select.aggregates for arg in each.args)]
     odd = (key for key in select.keys if isinstance(key, Column) and not key.name.isidentifier())
     if any(_reads_bounds(each) for each in computed) or any(odd):
-        return None
-    keys, aggregates = set(_keys(select)), set(map(aggregate_name, select.aggregates))
-    names = {WINDOW_START, WINDOW_END, *(column.name for column in keys), *aggregates}
-    return meaning if len(names) == 2 + len(keys) + len(aggregates) else None
+        return False
+    keys, aggregates = set(map(_key_column, map(canonical, select.keys))), set(map(aggregate_name, select.aggregates))
+    return len({column.name for column in columns}) == 2 + len(keys) + len(aggregates)
 
 
 def _reads_bounds(expression: Expression) -> bool:

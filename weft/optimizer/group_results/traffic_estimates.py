@@ -21,13 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
-from weft.optimizer.group_results.forms import QueryFamily, QueryKind
+from weft.optimizer.group_results.forms import QueryFamily
 from weft.predicates.comparisons import place_of
 from weft.predicates.domains import Cut, Place, ValueSet
 from weft.predicates.normal_forms import Box
 from weft.predicates.terms import Subject, text_of
-from weft.windows.counting import edge_rate
-from weft.windows.slicing import EdgeSet
 
 #: Bytes of a value by the kind of its type; DECIMALs and HUGEINTs are sixteen bytes, texts are guessed.
 _BYTES = {
@@ -45,9 +43,6 @@ _BYTES = {
 }
 _OTHER_BYTES = 8.0
 
-#: The share of pairs of rows that satisfy an equation of which nothing is known, and the groups of an aggregate.
-_MATCHES, _GROUPS = 0.01, 100
-
 
 @dataclass(frozen=True, slots=True)
 class TrafficStatistics:
@@ -56,8 +51,6 @@ class TrafficStatistics:
     - `rates`: rows per tick, by stream.
     - `widths`: bytes of a column, by "stream.column".
     - `values`: some values of a column, by "stream.column". Lists of columns of one stream are of the same rows.
-    - `matches`: of the combinations of rows that meet, the share that satisfies a family's equations, by their text.
-    - `groups`: how many groups an aggregate has, by its stream and the names of its keys, sorted.
     - `sample`: how many rows selectivities are estimated from.
     - `latencies`: how far it is over a first hop, in any unit; 1 unless known.
     """
@@ -65,8 +58,6 @@ class TrafficStatistics:
     rates: Mapping[str, float] = field(default_factory=dict)
     widths: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-    matches: Mapping[str, float] = field(default_factory=dict)
-    groups: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     sample: int = 1024
     latencies: Mapping[str, float] = field(default_factory=dict)
 
@@ -85,39 +76,6 @@ def _known_as(family: QueryFamily, expression: Expression) -> str | None:
         if item.alias == expression.source and isinstance(item.source, (Stream, Table)):
             return f"{item.source.name}.{expression.name}"
     return None
-
-
-@dataclass(frozen=True)
-class FamilyRates:
-    """How many rows per tick a family's forms have, apart from their conditions."""
-
-    rates: tuple[float, ...]
-    share: float
-    groups: int
-
-    def combinations(self, ranges: npt.NDArray[np.float64], slides: npt.NDArray[np.float64]) -> Any:
-        """Rows per tick that meet in windows; one row of `ranges` for each of many forms.
-
-        A new row of one stream meets all rows in the windows of the others. Where windows have holes, rows that fall
-        into them meet nothing.
-        """
-        every = np.prod(ranges, axis=1) * np.sum(1.0 / ranges, axis=1) * float(np.prod(self.rates))
-        return self.share * every * np.minimum(1.0, ranges.min(axis=1) / slides)
-
-    def answers(self, ends: EdgeSet) -> float:
-        return self.groups * float(edge_rate(ends))
-
-
-def flow_of(statistics: TrafficStatistics, family: QueryFamily) -> FamilyRates:
-    """What is known of a family's rates."""
-    streams = [each.source.name for each in family.inputs if isinstance(each.source, Stream)]
-    rates = tuple(statistics.rates.get(name, 1.0) for name in streams)
-    share = statistics.matches.get(family.text, _MATCHES if family.common is not None else 1.0)
-    if family.kind is not QueryKind.AGGREGATE:
-        return FamilyRates(rates, share, 0)
-    names = tuple(sorted(text_of(key) for key in family.keys))
-    guess = _GROUPS if names else 1
-    return FamilyRates(rates, share, statistics.groups.get((streams[0], names), guess))
 
 
 class Sample:
