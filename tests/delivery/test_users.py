@@ -52,6 +52,16 @@ def test_a_user_gets_its_rows_as_they_come(tmp_path: Path) -> None:
         assert answers.next(0.2) is None
 
 
+def test_the_last_answers_reach_back_to_the_oldest_parcel_by_the_newest_itinerary(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path, "p", limits=Limits(rows=4))
+    publish(publisher, 0, [4, 5], _route("q", 9))
+    publish(publisher, 1, [6, 7], _route("q", 9))
+    publish(publisher, 2, [8, 9], _route("q", 5))
+    assert cycles(tmp_path) == [1, 2]
+    with subscribe(tmp_path, "q", last=10) as answers:
+        assert next_numbers(answers, 4) == [6, 7, 8, 9]
+
+
 def test_a_late_joiner_asks_for_the_last_answers_or_from_a_time(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [6, 7], _route("q", 5))
