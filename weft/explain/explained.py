@@ -17,7 +17,7 @@ from weft.algebra import Query
 from weft.explain.describe_joins import shared_network
 from weft.explain.describe_windows import sharing
 from weft.explain.pictures import dot, drawing, mermaid
-from weft.explain.plan_description import SharedNetwork, Sharing
+from weft.explain.plan_description import SharedNetwork, SharedTree, Sharing
 from weft.explain.project import NOT_RUN, Project
 from weft.explain.query_text import Document, query_document
 from weft.explain.shared_text import shared_query_text, shared_text
@@ -65,7 +65,7 @@ def _query(query: Query, sharing: Sharing) -> Document:
     if woven is not None:
         shared = {
             "stream": woven.stream,
-            "tree": getattr(woven.tree, "number", None),
+            "tree": woven.tree.number if isinstance(woven.tree, SharedTree) else None,
             "companions": len(woven.companions),
             "cost": str(woven.cost),
         }

@@ -248,7 +248,7 @@ class AnsweredBy(msgspec.Struct, frozen=True):
 
 
 class NetworkQuery(msgspec.Struct, frozen=True):
-    """A query in the network. Its nodes come parents first, logs among them."""
+    """A query in the network. Its nodes come parents first, logs among them. JSON has its name outside."""
 
     name: str
     answers: tuple[AnsweredBy, ...]
