@@ -1,7 +1,5 @@
 """Disjunctions of literals and predicate sets: their canonical forms, and which of them implies which.
 
-Both are frozen values, known by their texts.
-
 **Implication** compares pairs. If p implies q, then q **subsumes** p; q is the weaker condition and its result the
 larger one. A node can be shared by a query whose predicate set implies the node's.
 
@@ -9,8 +7,8 @@ larger one. A node can be shared by a query whose predicate set implies the node
     disjunctions    every literal of p implies some literal of q
     sets            every disjunction of Q is implied by some disjunction of P
 
-All three are sound. The first is complete for one subject. The last is not complete: it looks at two disjunctions at a
-time, and misses that `(a < 4 OR a > 5) AND a > 4.5` implies `a > 5`. What it misses, `inference` finds.
+All three are sound. The first is complete for one subject. The last looks at two disjunctions at a time; what it
+misses, `inference` finds.
 
 **A canonical disjunction** has no literal that implies another, and what touches is joined:
 
@@ -21,8 +19,7 @@ time, and misses that `(a < 4 OR a > 5) AND a > 4.5` implies `a > 5`. What it mi
 **A canonical predicate set.** The disjunctions that speak of one subject are one set of values, which is written in one
 way (`requirements`). The others are held against these sets: literals that they rule out are struck, and a disjunction
 goes when one of its literals always holds. Those that differ in one subject alone, and leave it no value, are what they
-have in common. What is left with one subject becomes part of its set, and so on until nothing changes. The order of the
-steps does not matter, so queries that are written differently meet in the same text more often:
+have in common. What is left with one subject becomes part of its set, and so on until nothing changes:
 
     (a < 4 OR b > 5) AND a > 10   →   a > 10 AND b > 5
     (a < 4 OR b > 5) AND (a > 7 OR b > 5)   →   b > 5
@@ -32,13 +29,16 @@ steps does not matter, so queries that are written differently meet in the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeVar
 
 from weft.predicates.domains import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset, union
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple, alternatives, null_test, requirements
 from weft.predicates.terms import Subject
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class Disjunction:
 
     @cached_property
     def by_subject(self) -> Mapping[Subject, ValueSet]:
-        """For each subject the values for which one of its literals is TRUE."""
-        return values_by_subject(self.literals)
+        return _by_subject(self.literals)
 
     @cached_property
     def sources(self) -> frozenset[str]:
@@ -83,14 +82,14 @@ class PredicateSet:
     @cached_property
     def by_first_subject(self) -> Mapping[Subject, tuple[Disjunction, ...]]:
         """The disjunctions by the subject of their first literal."""
-        listed: dict[Subject, list[Disjunction]] = {}
+        found: dict[Subject, tuple[Disjunction, ...]] = {}
         for each in self.disjunctions:
             for literal in each.literals[:1]:
-                listed.setdefault(literal.subject, []).append(each)
-        return {subject: tuple(found) for subject, found in listed.items()}
+                found[literal.subject] = (*found.get(literal.subject, ()), each)
+        return found
 
 
-def values_by_subject(literals: Iterable[Triple]) -> Mapping[Subject, ValueSet]:
+def _by_subject(literals: Iterable[Triple]) -> Mapping[Subject, ValueSet]:
     """For each subject the values for which one of its literals is TRUE."""
     listed: dict[Subject, list[ValueSet]] = {}
     for literal in literals:
@@ -124,19 +123,16 @@ EQUAL, DECREASING, INCREASING = "=", ">", "<"
 SUBSUMABLE = frozenset(
     {
         *((">", ">=", EQUAL), ("<", "<=", EQUAL), ("=", ">=", EQUAL), ("=", "<=", EQUAL)),
-        *((">", ">=", DECREASING), (">", ">", DECREASING), (">=", ">=", DECREASING), (">=", ">", DECREASING)),
-        *(("=", ">", DECREASING), ("=", ">=", DECREASING)),
-        *(("<", "<=", INCREASING), ("<", "<", INCREASING), ("<=", "<=", INCREASING), ("<=", "<", INCREASING)),
-        *(("=", "<", INCREASING), ("=", "<=", INCREASING)),
+        *((left, right, DECREASING) for left in ("=", ">", ">=") for right in (">", ">=")),
+        *((left, right, INCREASING) for left in ("=", "<", "<=") for right in ("<", "<=")),
     }
 )
-
 #: And those that end in `!=`.
 SUBSUMABLE_UNEQUAL = frozenset(
     {
-        *(("=", "!=", DECREASING), ("=", "!=", INCREASING)),
-        *((">", "!=", EQUAL), (">", "!=", DECREASING), (">=", "!=", DECREASING)),
-        *(("<", "!=", EQUAL), ("<", "!=", INCREASING), ("<=", "!=", INCREASING)),
+        *((left, "!=", DECREASING) for left in ("=", ">", ">=")),
+        *((left, "!=", INCREASING) for left in ("=", "<", "<=")),
+        *((left, "!=", EQUAL) for left in (">", "<")),
     }
 )
 
@@ -191,20 +187,15 @@ def set_implies(left: PredicateSet, right: PredicateSet) -> bool:
 
 def disjunction_of(literals: Iterable[Triple]) -> Disjunction | None:
     """Some literals as a disjunction; None if that is always TRUE."""
-    grouped = values_by_subject(literals)
+    grouped = _by_subject(literals)
     if any(values == subject.domain.everything for subject, values in grouped.items()):
         return None
     kept = [literal for subject, values in grouped.items() for literal in alternatives(subject, values)]
-    return disjunction_with(_without_absorbed(kept))
-
-
-def _without_absorbed(literals: list[Triple]) -> list[Triple]:
-    """Without the literals of one subject that imply that another one has a value, if that is enough."""
-    kept = literals
-    for presence in sorted((each for each in literals if each.operator == IS_NOT_NULL), key=lambda each: each.text):
+    for presence in sorted((each for each in kept if each.operator == IS_NOT_NULL), key=lambda each: each.text):
         if presence in kept:
+            # That a subject has a value follows from literals of others that it is part of.
             kept = [each for each in kept if each == presence or not literal_implies(each, presence)]
-    return kept
+    return disjunction_with(kept)
 
 
 def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
@@ -217,7 +208,11 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
         if FALSE in pending:
             return FALSE_SET
         mixed |= _taken_in(pending, known)
-        _without_impossible_nulls(known)
+        present = _present(known)
+        for subject, values in known.items():
+            # What takes part in a comparison that must be TRUE is not NULL.
+            if values.null and present.issuperset(subject.parts):
+                known[subject] = ValueSet(values.spans)
         if any(values.is_empty for values in known.values()):
             return FALSE_SET
         reduced = {each: _reduced(each, known) for each in mixed}
@@ -226,28 +221,21 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
         if not pending:
             pending = _resolved(mixed)
             mixed = {each for each in mixed if not any(disjunction_implies(other, each) for other in pending)}
-    return set_with([*_unmixed(known, given), *_not_implied(mixed)])
+    ordered = sorted(mixed, key=lambda each: (len(each.literals), each.text))
+    strongest = largest(ordered, lambda each, other: disjunction_implies(other, each))
+    return set_with([*_unmixed(known, given), *strongest])
 
 
 def _taken_in(disjunctions: Iterable[Disjunction], known: dict[Subject, ValueSet]) -> set[Disjunction]:
     """Adds what speaks of one subject to the sets; gives back the rest."""
     rest: set[Disjunction] = set()
     for each in disjunctions:
-        grouped = each.by_subject
-        if len(grouped) > 1:
+        if len(each.by_subject) > 1:
             rest.add(each)
-            continue
-        for subject, values in grouped.items():
+        else:
+            ((subject, values),) = each.by_subject.items()
             known[subject] = intersection(known.get(subject, subject.domain.everything), values)
     return rest
-
-
-def _without_impossible_nulls(known: dict[Subject, ValueSet]) -> None:
-    """What takes part in a comparison that must be TRUE is not NULL."""
-    present = _present(known)
-    for subject, values in known.items():
-        if values.null and present.issuperset(subject.parts):
-            known[subject] = ValueSet(values.spans)
 
 
 def _present(known: Mapping[Subject, ValueSet]) -> set[Subject]:
@@ -291,7 +279,7 @@ def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunct
     What a literal that was given says already need not be written again: there is one way to write it.
     """
     telling = {subject: values for subject, values in known.items() if values != subject.domain.everything}
-    bare = [subject for subject, values in telling.items() if values == subject.domain.whole]
+    bare = {subject for subject, values in telling.items() if values == subject.domain.whole}
     others = {subject: values for subject, values in telling.items() if subject not in bare}
     missing = {part for subject in bare for part in subject.parts if part.domain.nullable} - _present(others)
     result = [disjunction_with((null_test(part, is_null=False),)) for part in missing]
@@ -304,11 +292,11 @@ def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunct
     return result
 
 
-def _not_implied(mixed: Iterable[Disjunction]) -> list[Disjunction]:
-    ordered = sorted(mixed, key=lambda each: (len(each.literals), each.text))
-    kept: list[Disjunction] = []
-    for each in ordered:
-        if not any(disjunction_implies(other, each) for other in kept):
-            kept = [other for other in kept if not disjunction_implies(each, other)]
+def largest(items: Iterable[_Item], is_within: Callable[[_Item, _Item], bool]) -> list[_Item]:
+    """The items that are within no other."""
+    kept: list[_Item] = []
+    for each in items:
+        if not any(is_within(each, other) for other in kept):
+            kept = [other for other in kept if not is_within(other, each)]
             kept.append(each)
     return kept

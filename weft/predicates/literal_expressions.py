@@ -7,7 +7,8 @@ difference that it cannot use as a key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import lcm, prod
@@ -15,10 +16,10 @@ from typing import TypeAlias
 
 from weft.algebra import Call, DataType, Expression, Kind, Literal
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, HUGEINT, INTERVAL, TIMESTAMP, decimal
-from weft.predicates.domains import DAY, Place, date_of, is_in_calendar
-from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple
+from weft.predicates.domains import DAY, date_of, is_in_calendar
+from weft.predicates.literals import IS_NULL, Triple
 from weft.predicates.polynomials import Atom, Polynomial, decimal_places
-from weft.predicates.terms import Order, Subject, Sum, Term
+from weft.predicates.terms import Order, Sum
 
 #: One side of a comparison without its constant: monomials with whole positive factors.
 Side: TypeAlias = tuple[tuple[tuple[Atom, ...], int], ...]
@@ -41,13 +42,20 @@ def try_expression(literal: Triple) -> Expression | None:
     """A literal as an expression, or None if no type is wide enough to compute it exactly."""
     subject, operator, bound = literal.subject, literal.operator, literal.bound
     if bound is None:
-        return _null_test(subject, operator)
+        tests = [Call("is_null", (term,), BOOLEAN) for term in subject.terms]
+        if operator == IS_NULL:
+            return disjunction(tests)
+        return conjunction([Call("not", (test,), BOOLEAN) for test in tests])
     if isinstance(subject, Order):
         return Call(operator, (subject.left, subject.right), BOOLEAN)
-    if isinstance(subject, Term):
-        return _term(subject, operator, bound)
-    assert isinstance(bound, Fraction)
-    return _sum(subject, operator, bound)
+    if isinstance(subject, Sum):
+        assert isinstance(bound, Fraction)
+        return _sum(subject, operator, bound)
+    term = subject.expression
+    if isinstance(bound, Fraction):
+        return term if bool(bound) == (operator == "=") else Call("not", (term,), BOOLEAN)
+    value = (float("nan") if bound[0] else bound[1]) if isinstance(bound, tuple) else bound
+    return Call(operator, (term, Literal(value, term.type)), BOOLEAN)
 
 
 def conjunction(conditions: Sequence[Expression]) -> Expression | None:
@@ -62,25 +70,6 @@ def disjunction(conditions: Sequence[Expression]) -> Expression:
     if not conditions:
         return Literal(False, BOOLEAN)
     return conditions[0] if len(conditions) == 1 else Call("or", tuple(conditions), BOOLEAN)
-
-
-def _null_test(subject: Subject, operator: str) -> Expression:
-    tests = [Call("is_null", (term,), BOOLEAN) for term in subject.terms]
-    if operator == IS_NULL:
-        return disjunction(tests)
-    assert operator == IS_NOT_NULL
-    negated = conjunction([Call("not", (test,), BOOLEAN) for test in tests])
-    assert negated is not None
-    return negated
-
-
-def _term(subject: Term, operator: str, bound: Place) -> Expression:
-    type_ = subject.expression.type
-    if isinstance(bound, Fraction):
-        is_wanted = bool(bound) == (operator == "=")
-        return subject.expression if is_wanted else Call("not", (subject.expression,), BOOLEAN)
-    value = (float("nan") if bound[0] else bound[1]) if isinstance(bound, tuple) else bound
-    return Call(operator, (subject.expression, Literal(value, type_)), BOOLEAN)
 
 
 def _sum(subject: Sum, operator: str, bound: Fraction) -> Expression | None:
@@ -137,12 +126,19 @@ def _numeric_sides(polynomial: Polynomial, bound: Fraction) -> Sides | None:
     negative = tuple((monomial, int(-each * whole)) for monomial, each in terms if each < 0)
     constants = (max(-bound, Fraction(0)) * whole, max(bound, Fraction(0)) * whole)
     if any(atom.expression.type.kind is Kind.DECIMAL for atom in polynomial.atoms):
-        return _decimal_sides((positive, negative), constants)
+        types = _Arithmetic(_as_decimal, _decimal_constant, _decimal_type)
+        left, right = map(types.side, (positive, negative), constants)
+        if left is None or right is None:
+            return None
+        common = _common_decimal(left.type, right.type, extra=0)
+        return None if common is None else (_as_type(left, common), _as_type(right, common))
     largest = max(map(_largest, (positive, negative), constants))
     if largest >= _HUGEINT_LIMIT:
         return None
     type_ = BIGINT if largest < _BIGINT_LIMIT else HUGEINT
-    return _whole_side(positive, constants[0], type_), _whole_side(negative, constants[1], type_)
+    types = _Arithmetic(lambda term: _as_type(term, type_), lambda value: Literal(int(value), type_), lambda *_: type_)
+    left, right = map(types.side, (positive, negative), constants)
+    return None if left is None or right is None else (left, right)
 
 
 def _unit(monomial: tuple[Atom, ...]) -> int:
@@ -174,50 +170,32 @@ def _as_type(term: Expression, type_: DataType) -> Expression:
     return term if term.type == type_ else Call("cast", (term,), type_)
 
 
-def _whole_side(side: Side, constant: Fraction, type_: DataType) -> Expression:
-    parts: list[Expression] = []
-    for monomial, factor in side:
-        factors = [_as_type(_number(atom.expression), type_) for atom in monomial]
-        if factor != 1:
-            factors.insert(0, Literal(factor, type_))
-        parts.append(_folded("*", factors, type_))
-    if constant or not parts:
-        parts.append(Literal(int(constant), type_))
-    return _folded("+", parts, type_)
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """How sums of products are written in types that hold all their values; None where no type does."""
 
+    term: Callable[[Expression], Expression]
+    constant: Callable[[Fraction], Expression | None]
+    type_of: Callable[[str, DataType, DataType], DataType | None]
 
-def _folded(op: str, parts: Sequence[Expression], type_: DataType) -> Expression:
-    result = parts[0]
-    for part in parts[1:]:
-        result = Call(op, (result, part), type_)
-    return result
+    def side(self, side: Side, constant: Fraction) -> Expression | None:
+        parts: list[Expression | None] = []
+        for monomial, factor in side:
+            factors: list[Expression | None] = [] if factor == 1 else [self.constant(Fraction(factor))]
+            factors += (self.term(_number(atom.expression)) for atom in monomial)
+            parts.append(self._folded("*", factors))
+        if constant or not parts:
+            parts.append(self.constant(constant))
+        return self._folded("+", parts)
 
-
-def _decimal_sides(sides: tuple[Side, Side], constants: tuple[Fraction, Fraction]) -> Sides | None:
-    left, right = (_decimal_side(side, constant) for side, constant in zip(sides, constants, strict=True))
-    if left is None or right is None:
-        return None
-    common = _common_decimal(left.type, right.type, extra=0)
-    return (_as_type(left, common), _as_type(right, common)) if common is not None else None
-
-
-def _decimal_side(side: Side, constant: Fraction) -> Expression | None:
-    """A sum in Spark's DECIMAL types, or None if one of them would have to drop decimals."""
-    parts: list[Expression | None] = []
-    for monomial, factor in side:
-        product: Expression | None = _decimal_constant(Fraction(factor)) if factor != 1 else None
-        for atom in monomial:
-            operand = _as_decimal(_number(atom.expression))
-            product = operand if product is None else _decimal_product(product, operand)
-            if product is None:
+    def _folded(self, op: str, parts: Sequence[Expression | None]) -> Expression | None:
+        result, *others = parts
+        for part in others:
+            if result is None or part is None:
                 return None
-        parts.append(product)
-    if constant or not parts:
-        parts.append(_decimal_constant(constant))
-    result = parts[0]
-    for part in parts[1:]:
-        result = _decimal_sum(result, part)
-    return result
+            type_ = self.type_of(op, result.type, part.type)
+            result = None if type_ is None else Call(op, (result, part), type_)
+        return result
 
 
 def _decimal_constant(value: Fraction) -> Expression | None:
@@ -235,16 +213,12 @@ def _as_decimal(term: Expression) -> Expression:
     return Call("cast", (term,), decimal(digits, 0))
 
 
-def _decimal_product(left: Expression, right: Expression) -> Expression | None:
-    precision, scale = left.type.precision + right.type.precision + 1, left.type.scale + right.type.scale
-    return Call("*", (left, right), decimal(precision, scale)) if precision <= _MOST_DIGITS else None
-
-
-def _decimal_sum(left: Expression | None, right: Expression | None) -> Expression | None:
-    if left is None or right is None:
-        return None
-    type_ = _common_decimal(left.type, right.type, extra=1)
-    return Call("+", (left, right), type_) if type_ is not None else None
+def _decimal_type(op: str, left: DataType, right: DataType) -> DataType | None:
+    """The type of a product or a sum, if it need not drop decimals."""
+    if op == "+":
+        return _common_decimal(left, right, extra=1)
+    precision = left.precision + right.precision + 1
+    return decimal(precision, left.scale + right.scale) if precision <= _MOST_DIGITS else None
 
 
 def _common_decimal(left: DataType, right: DataType, extra: int) -> DataType | None:

@@ -20,7 +20,6 @@ from typing import TypeAlias
 from weft.algebra import Kind
 from weft.predicates.domains import (
     FIRST,
-    LAST,
     ONLY_NULL,
     Cut,
     Domain,
@@ -35,7 +34,6 @@ from weft.predicates.domains import (
     is_in_calendar,
     satisfying,
     settled,
-    value_set,
 )
 from weft.predicates.polynomials import number_text
 from weft.predicates.terms import Order, Subject, Sum, quoted_text, text_of
@@ -87,8 +85,7 @@ def _values(operator: str, bound: Place, domain: Domain) -> ValueSet:
 
 
 def null_test(subject: Subject, is_null: bool) -> Triple:
-    operator = IS_NULL if is_null else IS_NOT_NULL
-    return _triple(subject, operator, None)
+    return _triple(subject, IS_NULL if is_null else IS_NOT_NULL, None)
 
 
 def restated(literal: Triple, subject: Subject, factor: Fraction) -> Triple:
@@ -114,9 +111,10 @@ def _alternatives(values: ValueSet, domain: Domain, is_order: bool) -> tuple[_Co
     result: list[_Comparison] = [(IS_NULL, None)] if values.null else []
     if values.spans == domain.whole.spans:
         return (*result, (IS_NOT_NULL, None))
-    hole = _only_hole(values, domain)
-    if hole is not None:
-        return (*result, ("!=", hole))
+    if len(values.spans) == 2 and values.spans[0][0] == domain.first and values.spans[1][1] == domain.last:
+        hole = only_value(gaps(values)[0], domain)
+        if hole is not None:
+            return (*result, ("!=", hole))
     for span in values.spans:
         result.extend(_comparisons_of(span, domain, is_order))
     return tuple(result)
@@ -126,19 +124,13 @@ def _is_short_as_disjunction(values: ValueSet, domain: Domain) -> bool:
     """Whether one disjunction has fewer literals than the ends and gaps of a set, or it is just one literal."""
     first, last = domain.first, domain.last
     inner = [span for span in values.spans if span[0] != first and span[1] != last]
-    counts = [_count(span, domain) for span in inner]
-    if None in counts:
-        return False
-    listed = sum(count for count in counts if count is not None) + len(values.spans) - len(inner)
+    listed = len(values.spans) - len(inner)
+    for low, high in inner:
+        if domain.step is None and only_value((low, high), domain) is None:
+            return False  # the values are countless
+        listed += 1 if domain.step is None else int((high[1] - low[1]) / domain.step)
     around = 2 * len(gaps(values)) + (values.spans[0][0] != first) + (values.spans[-1][1] != last)
     return listed < around or listed <= 1
-
-
-def _count(span: Span, domain: Domain) -> int | None:
-    """How many values a span has, if it is not countless."""
-    if domain.step is None:
-        return None if only_value(span, domain) is None else 1
-    return int((span[1][1] - span[0][1]) / domain.step)
 
 
 def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...], ...]:
@@ -151,15 +143,13 @@ def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...]
     domain = subject.domain
     if not values.spans or _is_short_as_disjunction(values, domain):
         return (alternatives(subject, values),)
-    first, last = values.spans[0][0], values.spans[-1][1]
-    if len(values.spans) == 1 and not values.null:
-        # Nearly all sets are one span: what follows comes to the same, and takes longer.
-        ends = [(first, domain.last)] * (first != domain.first) + [(domain.first, last)] * (last != domain.last)
-        is_order = isinstance(subject, Order)
-        return tuple(tuple(_triple(subject, *each) for each in _comparisons_of(end, domain, is_order)) for end in ends)
-    openings = [(FIRST, first), *gaps(values), (last, LAST)]
-    around = [settled(complement(value_set([gap], not values.null)), domain) for gap in openings]
-    return tuple(alternatives(subject, each) for each in around if each.spans != domain.whole.spans)
+    openings = [(domain.first, values.spans[0][0]), *gaps(values), (values.spans[-1][1], domain.last)]
+    around = (
+        tuple(span for span in ((domain.first, low), (high, domain.last)) if span[0] < span[1])
+        for low, high in openings
+        if low < high
+    )
+    return tuple(alternatives(subject, ValueSet(spans, values.null)) for spans in around)
 
 
 def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
@@ -174,12 +164,6 @@ def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Compar
     assert domain.step is not None, "a disjunction of literals has no span of many values"
     count = int((high[1] - low[1]) / domain.step)
     return tuple(("=", low[1] + n * domain.step) for n in range(count))
-
-
-def _only_hole(values: ValueSet, domain: Domain) -> Place | None:
-    if len(values.spans) == 2 and values.spans[0][0] == domain.first and values.spans[1][1] == domain.last:
-        return only_value(gaps(values)[0], domain)
-    return None
 
 
 def only_value(span: Span, domain: Domain) -> Place | None:
@@ -214,15 +198,13 @@ def _simplicity(value: Fraction) -> tuple[int, int]:
 
 
 def _triple(subject: Subject, operator: str, bound: Place | None) -> Triple:
-    return Triple(_text(subject, operator, bound), subject, operator, bound)
-
-
-def _text(subject: Subject, operator: str, bound: Place | None) -> str:
     if bound is None:
-        return f"{subject.text} {operator}"
-    if isinstance(subject, Order):
-        return f"{text_of(subject.left)} {operator} {text_of(subject.right)}"
-    return f"{subject.text} {operator} {bound_text(subject, bound)}"
+        text = f"{subject.text} {operator}"
+    elif isinstance(subject, Order):
+        text = f"{text_of(subject.left)} {operator} {text_of(subject.right)}"
+    else:
+        text = f"{subject.text} {operator} {bound_text(subject, bound)}"
+    return Triple(text, subject, operator, bound)
 
 
 def bound_text(subject: Subject, bound: Place) -> str:

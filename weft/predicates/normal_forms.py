@@ -2,9 +2,8 @@
 
 A condition becomes a **formula** without NOT first. SQL's logic has three values, but a WHERE asks one question: is it
 TRUE? NOT is pushed down to the comparisons, which is exact: `NOT a < b` is `a >= b`, NULL where that is NULL, and De
-Morgan's laws hold for three values as for two. Without NOT, AND is TRUE iff all its parts are and OR iff some part is,
-so that from here on a condition is the set of rows for which it is TRUE, and two-valued logic is right again. What is
-NULL and what is FALSE are the same.
+Morgan's laws hold for three values as for two. Without NOT, a condition is the set of rows for which it is TRUE, and
+two-valued logic is right again.
 
 Distributing OR over AND can grow without bound, so there is a size guard: a part that would need more than a number of
 literals stays one literal that is not taken apart. It still means what it meant; it just matches nothing but itself.
@@ -12,7 +11,7 @@ literals stays one literal that is not taken apart. It still means what it meant
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -20,7 +19,7 @@ from typing import TypeAlias
 
 from weft.algebra import Call, Expression, Literal
 from weft.algebra.types import BOOLEAN
-from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_of, predicate_set
+from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_of, largest, predicate_set
 from weft.predicates.comparisons import comparison
 from weft.predicates.domains import Facts, ValueSet, intersection, is_subset
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
@@ -96,9 +95,9 @@ def _is_null(call: Call, facts: Facts, is_wanted: bool) -> Formula:
     if isinstance(value, Literal):
         return ALWAYS if (value.value is None) == is_wanted else NEVER
     subject = subject_of(value, facts)
-    if not subject.domain.nullable:
-        return NEVER if is_wanted else ALWAYS
-    return null_test(subject, is_null=is_wanted)
+    if subject.domain.nullable:
+        return null_test(subject, is_null=is_wanted)
+    return NEVER if is_wanted else ALWAYS
 
 
 def _same(call: Call, facts: Facts, is_wanted: bool) -> Formula:
@@ -107,11 +106,11 @@ def _same(call: Call, facts: Facts, is_wanted: bool) -> Formula:
     for truth, other in ((left, right), (right, left)):
         if is_wanted and isinstance(truth, Literal) and isinstance(truth.value, bool):
             return formula_of(other, facts, truth.value)
-    nulls = [_is_null(Call("is_null", (side,), BOOLEAN), facts, True) for side in call.args]
+    tests = [Call("is_null", (side,), BOOLEAN) for side in call.args]
+    nulls, values = ([_is_null(each, facts, is_null) for each in tests] for is_null in (True, False))
     entire = whole(call, is_wanted)
     if is_wanted:
         return Some((_compared_values("=", left, right, facts), All(tuple(nulls))), entire)
-    values = [_is_null(Call("is_null", (side,), BOOLEAN), facts, False) for side in call.args]
     differ = _compared_values("!=", left, right, facts)
     return All((Some((differ, *nulls), entire), Some((differ, *values), entire)))
 
@@ -163,28 +162,25 @@ def _distributed(formula: Some, most: int) -> set[Disjunction]:
     several = (part for part in parts if len(part) > 1)
     for part in sorted(several, key=lambda clauses: (len(clauses), sorted(each.text for each in clauses))):
         if len(chosen) * len(part) > limit:
-            return _undivided(formula, most)
+            break
         combined = (disjunction_of((*a.literals, *b.literals)) for a in chosen for b in part)
         chosen = _without_longer({each for each in combined if each is not None})
         if sum(len(each.literals) for each in chosen) > limit:
-            return _undivided(formula, most)
-    return chosen
-
-
-def _undivided(formula: Some, most: int) -> set[Disjunction]:
+            break
+    else:
+        return chosen
     assert formula.whole is not None, "what is made here, and not read from a condition, is small"
     return clauses_of(formula.whole, most)
 
 
 def _without_longer(clauses: set[Disjunction]) -> set[Disjunction]:
     """Without the clauses that hold whenever a shorter one of them does."""
-    ordered = sorted(clauses, key=lambda each: len(each.literals))
-    kept: list[tuple[frozenset[Triple], Disjunction]] = []
-    for each in ordered:
+    kept: dict[frozenset[Triple], Disjunction] = {}
+    for each in sorted(clauses, key=lambda each: len(each.literals)):
         literals = frozenset(each.literals)
-        if not any(other <= literals for other, _ in kept):
-            kept.append((literals, each))
-    return {each for _, each in kept}
+        if not any(other <= literals for other in kept):
+            kept[literals] = each
+    return set(kept.values())
 
 
 def condition_of(predicates: PredicateSet) -> Expression | None:
@@ -215,7 +211,7 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
     for clause in sorted(predicates.disjunctions, key=lambda each: len(each.by_subject)):
         choices = clause.by_subject.items()
         narrowed = (_narrowed(box, subject, values) for box in boxes for subject, values in choices)
-        boxes = _largest(box for box in narrowed if box is not None)
+        boxes = largest((box for box in narrowed if box is not None), box_contained)
         if len(boxes) > most_boxes:
             return None
     return tuple(boxes)
@@ -224,15 +220,6 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
 def _narrowed(box: Box, subject: Subject, values: ValueSet) -> Box | None:
     left = intersection(box.get(subject, subject.domain.everything), values)
     return None if left.is_empty else {**box, subject: left}
-
-
-def _largest(boxes: Iterable[Box]) -> list[Box]:
-    kept: list[Box] = []
-    for box in boxes:
-        if not any(box_contained(box, other) for other in kept):
-            kept = [other for other in kept if not box_contained(other, box)]
-            kept.append(box)
-    return kept
 
 
 def box_contained(inner: Box, outer: Box) -> bool:

@@ -188,12 +188,12 @@ class Estimates:
         Where it has not been measured, literals of a disjunction are taken to be independent of each other.
         """
         read = legs_read(disjunction)
-        measured = self._statistics.step(share_known(disjunction, legs, read, self._renaming))
+        logs, by_place = tuple(legs[leg] for leg in read), _by_place(disjunction, legs, read, self._renaming)
+        measured = self._statistics.step(SizeKey(SizeKind.SHARE, logs, by_place.text))
         if measured is not None:
             return measured
-        names = {leg_name(place): legs[leg] for place, leg in enumerate(read)}
-        literals = _by_place(disjunction, legs, read, self._renaming).literals
-        return 1 - prod((1 - self._literal_share(each, names) for each in literals), start=Fraction(1))
+        names = {leg_name(leg): log for leg, log in enumerate(logs)}
+        return 1 - prod((1 - self._literal_share(each, names) for each in by_place.literals), start=Fraction(1))
 
     def _literal_share(self, literal: Triple, logs: Mapping[str, str]) -> Fraction:
         across = len(literal.subject.sources) > 1
