@@ -1,8 +1,7 @@
 """The closest of the sets that a new one implies, among very many that differ in their constants.
 
-`PredicateIndex` finds all sets that subsume a new one, and there may be thousands: of ten thousand queries for
-`amount > x` and a window of w days, one in four subsumes the next query. To share a node only the closest matter, those
-with no other one in between. They are few, and so is the work to find them.
+Thousands may subsume a new one: of ten thousand queries for `amount > x` and a window of w days, one in four subsumes
+the next query. To share a node only the closest matter, those with no other one in between.
 
 Sets are kept in families. A family has the same disjunctions but for the constants of its **ends**, the literals that
 bound a subject from below or from above:
@@ -11,9 +10,8 @@ bound a subject from below or from above:
 
 A new set either implies the rest of a family or it does not, once for all members. What is left is a question about
 points: which of the members (x, y, …) are loose enough in every end, with no other such member that is tighter? A tree
-that halves the points along one end after the other answers it, going past all parts that are too tight, and all parts
-that cannot hold a point closer than those found already. Trees are never changed. A new point is a tree of its own, and
-trees of the same size are put together, so that they stay few.
+that halves the points along one end after the other answers it. Trees are never changed: a new point is a tree of its
+own, and trees of the same size are put together, so that they stay few.
 """
 
 from __future__ import annotations
@@ -90,7 +88,10 @@ class ClosestIndex(Generic[Key]):
         family = families.setdefault((rest, ends), _Family(rest, ends))
         point = tuple(bounds[end] for end in ends)
         if point not in family.keys:
-            _plant(family, [point])
+            points = [point]
+            while family.trees and family.trees[-1].size <= len(points):
+                points += _points(family.trees.pop())
+            family.trees.append(_tree(points))
         family.keys.setdefault(point, set()).add(key)
         self._places[key] = family, point
 
@@ -116,8 +117,13 @@ class ClosestIndex(Generic[Key]):
         found: set[Key] = set()
         for anchor in (None, *predicates.disjunctions):
             for family in self._families.get(anchor, {}).values():
-                for point in _closest_points(family, predicates, limits):
-                    found |= family.keys[point]
+                if not all(end in limits for end in family.ends):
+                    continue
+                if all(follows_from_one(each, predicates) for each in family.rest):
+                    limit, best = tuple(limits[end] for end in family.ends), list[Point]()
+                    for tree in family.trees:
+                        _search(tree, limit, family.keys, best)
+                    found.update(*(family.keys[point] for point in best))
         return frozenset(found)
 
 
@@ -154,18 +160,6 @@ def _limits(predicates: PredicateSet) -> Mapping[End, Any]:
     return limits
 
 
-def _closest_points(family: _Family[Key], predicates: PredicateSet, limits: Mapping[End, Any]) -> Sequence[Point]:
-    if not all(end in limits for end in family.ends):
-        return ()
-    if not all(follows_from_one(each, predicates) for each in family.rest):
-        return ()
-    limit = tuple(limits[end] for end in family.ends)
-    best: list[Point] = []
-    for tree in family.trees:
-        _search(tree, limit, family.keys, best)
-    return best
-
-
 def _search(tree: _Tree, limit: Point, present: Mapping[Point, object], best: list[Point]) -> None:
     """Adds to the best points those of a tree that are loose enough and not looser than one of them."""
     if not _is_looser(tree.loosest, limit):
@@ -184,13 +178,6 @@ def _search(tree: _Tree, limit: Point, present: Mapping[Point, object], best: li
 def _is_looser(left: Point, right: Point) -> bool:
     """Whether a point is as loose as another, or looser, in every end."""
     return all(a <= b for a, b in zip(left, right, strict=True))
-
-
-def _plant(family: _Family[Key], points: list[Point]) -> None:
-    """Adds a tree, together with all that are no larger than it."""
-    while family.trees and family.trees[-1].size <= len(points):
-        points += _points(family.trees.pop())
-    family.trees.append(_tree(points))
 
 
 def _points(tree: _Tree) -> Iterator[Point]:

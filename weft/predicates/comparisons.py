@@ -61,7 +61,7 @@ Guard: TypeAlias = tuple[Polynomial, str, Fraction]
 
 _SIGNIFICANT_BITS = {Kind.FLOAT: 24, Kind.DOUBLE: 53}
 _GREATEST_EXPONENT = {Kind.FLOAT: 126, Kind.DOUBLE: 1022}
-#: No value with more digits can be computed anywhere in Spark.
+#: No value with more digits can be computed anywhere in Spark, in its widest type.
 _TOO_LARGE = 10**38
 
 
@@ -86,8 +86,10 @@ def read(expression: Expression, facts: Facts) -> Reading | None:
         return _read_constant(expression)
     if isinstance(expression, Call):
         reading = _read_call(expression, facts)
-        if reading is not None and _is_computable(reading):
-            return reading
+        if reading is not None:
+            polynomials = [reading.polynomial, *(polynomial for polynomial, _, _ in reading.guards)]
+            if all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials):
+                return reading
     return read_whole(expression, facts) if is_exact(expression.type) else None
 
 
@@ -138,11 +140,11 @@ def _computed(op: str, args: Sequence[Reading]) -> Reading | None:
         divisor = right.polynomial.constant
         is_constant = not right.polynomial.varying.terms and not right.atoms
         return _multiplied(left, 1 / divisor) if divisor and is_constant else None
+    if op == "-":
+        return _computed("+", (left, _multiplied(right, Fraction(-1))))
     if op == "*":
         polynomial, step = times(left.polynomial, right.polynomial), left.step * right.step
         range_ = product_range(left.range, right.range)
-    elif op == "-":
-        return _computed("+", (left, _multiplied(right, Fraction(-1))))
     else:
         polynomial, step = plus(left.polynomial, right.polynomial), common_step((left.step, right.step))
         range_ = left.range[0] + right.range[0], left.range[1] + right.range[1]
@@ -150,12 +152,8 @@ def _computed(op: str, args: Sequence[Reading]) -> Reading | None:
 
 
 def _multiplied(reading: Reading, factor: Fraction) -> Reading:
-    return replace(
-        reading,
-        polynomial=scaled(reading.polynomial, factor),
-        range=product_range(reading.range, (factor, factor)),
-        step=reading.step * abs(factor),
-    )
+    polynomial, range_ = scaled(reading.polynomial, factor), product_range(reading.range, (factor, factor))
+    return replace(reading, polynomial=polynomial, range=range_, step=reading.step * abs(factor))
 
 
 def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
@@ -172,13 +170,12 @@ def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
     assert room.step is not None
     if (exact.step / room.step).denominator != 1:
         return None
-    guards = list(exact.guards)
-    if exact.range[1] > room.high:
-        guards.append((exact.polynomial, "<=", room.high))
-    if exact.range[0] < room.low:
-        guards.append((exact.polynomial, ">=", room.low))
-    within = max(exact.range[0], room.low), min(exact.range[1], room.high)
-    return replace(exact, range=within, guards=tuple(guards))
+    (low, high), guards = exact.range, exact.guards
+    if high > room.high:
+        guards = (*guards, (exact.polynomial, "<=", room.high))
+    if low < room.low:
+        guards = (*guards, (exact.polynomial, ">=", room.low))
+    return replace(exact, range=(max(low, room.low), min(high, room.high)), guards=guards)
 
 
 def _is_representable(exact: Reading, type_: DataType) -> bool:
@@ -190,12 +187,6 @@ def _is_representable(exact: Reading, type_: DataType) -> bool:
     unit = Fraction(numerator & -numerator, denominator)
     largest, limit = max(abs(bound) for bound in exact.range), Fraction(2) ** _GREATEST_EXPONENT[type_.kind]
     return largest / unit <= 1 << _SIGNIFICANT_BITS[type_.kind] and largest <= limit and unit * limit >= 1
-
-
-def _is_computable(reading: Reading) -> bool:
-    """Whether the polynomial can be computed in Spark's widest type, whatever the row."""
-    polynomials = [reading.polynomial, *(polynomial for polynomial, _, _ in reading.guards)]
-    return all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials)
 
 
 #: Queries that are much alike have many comparisons in common, so the literals of the latest ones are cached.
@@ -232,16 +223,15 @@ def _compared_sides(
     if readings[0] is None or readings[1] is None:
         return _compared_terms(operator, left, right, facts)
     result = _compared_sums(operator, readings[0], readings[1])
-    if result is not None and any(try_expression(literal) is None for literal in result):
-        if not is_exact(left.type):
-            return _compared_terms(operator, left, right, facts)
-        result = _compared_sums(operator, _undivided(left, facts), _undivided(right, facts))
-    return result
-
-
-def _undivided(side: Expression, facts: Facts) -> Reading:
-    reading = read(side, facts) if isinstance(side, Literal) else None
-    return reading or read_whole(side, facts)
+    if result is None or all(try_expression(literal) is not None for literal in result):
+        return result
+    if not is_exact(left.type):
+        return _compared_terms(operator, left, right, facts)
+    undivided = (
+        reading if isinstance(side, Literal) and reading is not None else read_whole(side, facts)
+        for side, reading in zip((left, right), readings, strict=True)
+    )
+    return _compared_sums(operator, *undivided)
 
 
 def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple, ...] | None:

@@ -6,8 +6,8 @@ cases of their own:
 
     … ──┤3────────────7├── …        (below 3, below 7)  is  3 ≤ x < 7
 
-All that a set takes of its values is that they can be compared, so exact numbers, texts and DOUBLEs go through the same
-few functions. NULL is no value: a set says beside its spans whether it holds NULL.
+All that a set takes of its values is that they can be compared. NULL is no value: a set says beside its spans whether
+it holds NULL.
 
 A **domain** is read off the type: an INT lies between −2³¹ and 2³¹ − 1 and is whole, a DECIMAL(10, 2) is a multiple of
 a hundredth. That makes `a > 5` and `a >= 6` one condition for an INT, `a = 5.5` none at all, and it tells whether an
@@ -230,10 +230,10 @@ def domain_of(type_: DataType) -> Domain:
     if kind in _BITS:
         half = 1 << (_BITS[kind] - 1)
         return Domain(Fraction(-half), Fraction(half - 1), Fraction(1))
-    if kind is Kind.HUGEINT:
-        return _decimal(_MOST_DIGITS, 0)
-    if kind is Kind.DECIMAL:
-        return _decimal(type_.precision, type_.scale)
+    if kind in (Kind.HUGEINT, Kind.DECIMAL):
+        precision, scale = (_MOST_DIGITS, 0) if kind is Kind.HUGEINT else (type_.precision, type_.scale)
+        greatest = Fraction(10**precision - 1, 10**scale)
+        return Domain(-greatest, greatest, Fraction(1, 10**scale))
     if kind is Kind.DATE:
         # Dates beyond the calendar cannot be written down as values at all.
         return Domain(days(date.min), days(date.max), Fraction(1))
@@ -242,12 +242,6 @@ def domain_of(type_: DataType) -> Domain:
     if type_.is_floating:
         return Domain((0, -math.inf), NAN)
     return Domain(b"" if kind is Kind.BINARY else "")
-
-
-def _decimal(precision: int, scale: int) -> Domain:
-    step = Fraction(1, 10**scale)
-    greatest = (10**precision - 1) * step
-    return Domain(-greatest, greatest, step)
 
 
 def days(value: date) -> Fraction:

@@ -1,8 +1,7 @@
 """Polynomials over atoms, with exact rational coefficients.
 
 An atom is a term with an exact value: a column of integers, decimals, dates or times, or a call that is not taken
-apart. Every way to write a sum of products leads to the same polynomial, and a polynomial without its constant is a
-**subject** of comparisons once its orientation is fixed:
+apart. A polynomial without its constant is a **subject** of comparisons once its orientation is fixed:
 
     0.5*b < a - 3   →   2*a - b > 6
 
@@ -64,32 +63,38 @@ class Polynomial:
         return Polynomial(tuple((monomial, each) for monomial, each in self.terms if monomial))
 
     @property
+    def single(self) -> Atom | None:
+        """The atom that the polynomial is, if it is no more than that."""
+        ((monomial, coefficient), *others) = self.terms
+        return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
+
+    @property
     def atoms(self) -> frozenset[Atom]:
         return frozenset(atom for monomial, _ in self.terms for atom in monomial)
 
 
-def _polynomial(coefficients: Mapping[Monomial, Fraction]) -> Polynomial:
-    kept = [(monomial, each) for monomial, each in coefficients.items() if each]
+def _sum(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
+    total: dict[Monomial, Fraction] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, ZERO) + coefficient
+    kept = [(monomial, each) for monomial, each in total.items() if each]
     return Polynomial(tuple(sorted(kept, key=lambda term: [atom.text for atom in term[0]])))
 
 
 def constant(value: Fraction) -> Polynomial:
-    return _polynomial({(): value})
+    return _sum([((), value)])
 
 
 def variable(atom: Atom) -> Polynomial:
-    return _polynomial({(atom,): Fraction(1)})
+    return Polynomial((((atom,), Fraction(1)),))
 
 
 def plus(*polynomials: Polynomial) -> Polynomial:
-    total: dict[Monomial, Fraction] = {}
-    for monomial, coefficient in (term for each in polynomials for term in each.terms):
-        total[monomial] = total.get(monomial, ZERO) + coefficient
-    return _polynomial(total)
+    return _sum(term for each in polynomials for term in each.terms)
 
 
 def scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:
-    return _polynomial({monomial: coefficient * factor for monomial, coefficient in polynomial.terms})
+    return _sum((monomial, coefficient * factor) for monomial, coefficient in polynomial.terms)
 
 
 def minus(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -97,18 +102,12 @@ def minus(left: Polynomial, right: Polynomial) -> Polynomial:
 
 
 def times(left: Polynomial, right: Polynomial) -> Polynomial:
-    total: dict[Monomial, Fraction] = {}
-    for first, a in left.terms:
-        for second, b in right.terms:
-            monomial = tuple(sorted(first + second))
-            total[monomial] = total.get(monomial, ZERO) + a * b
-    return _polynomial(total)
+    return _sum((tuple(sorted(one + other)), a * b) for one, a in left.terms for other, b in right.terms)
 
 
 def with_atoms(polynomial: Polynomial, meaning: Mapping[Atom, Atom]) -> Polynomial:
     """The polynomial with atoms replaced by other atoms."""
-    terms = ((tuple(sorted(meaning[atom] for atom in monomial)), each) for monomial, each in polynomial.terms)
-    return plus(*(Polynomial((term,)) for term in terms))
+    return _sum((tuple(sorted(meaning[atom] for atom in monomial)), each) for monomial, each in polynomial.terms)
 
 
 def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:

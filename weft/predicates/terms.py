@@ -63,7 +63,12 @@ def text_of(expression: Expression) -> str:
         return f"@{expression.index}"
     if isinstance(expression, WindowBound):
         return "#window_end" if expression.end else "#window_start"
-    return _call_text(expression)
+    args = [text_of(arg) for arg in expression.args]
+    if expression.op in _INFIX:
+        return "(" + f" {expression.op.upper()} ".join(args) + ")"
+    if expression.op == "cast":
+        return f"CAST({args[0]} AS {expression.type})"
+    return f"{expression.op.upper()}({', '.join(args)})"
 
 
 def _quoted(name: str) -> str:
@@ -86,15 +91,6 @@ def _constant_text(literal: Literal) -> str:
     if type_.kind is Kind.STRING:
         return quoted_text(str(value))
     return str(value) if type_ == INT else f"{type_} '{value}'"
-
-
-def _call_text(call: Call) -> str:
-    args = [text_of(arg) for arg in call.args]
-    if call.op in _INFIX:
-        return "(" + f" {call.op.upper()} ".join(args) + ")"
-    if call.op == "cast":
-        return f"CAST({args[0]} AS {call.type})"
-    return f"{call.op.upper()}({', '.join(args)})"
 
 
 def canonical(expression: Expression) -> Expression:
@@ -156,15 +152,14 @@ def is_exact(type_: DataType) -> bool:
 
 
 class _Read:
-    """What all kinds of subjects have. It is asked for again and again, so it is remembered."""
-
     @property
     def terms(self) -> tuple[Expression, ...]:
+        """The terms that a subject is made of."""
         raise NotImplementedError
 
     @cached_property
     def sources(self) -> frozenset[str]:
-        """The aliases of the inputs that it reads."""
+        """The aliases of the inputs that a subject reads."""
         return frozenset().union(*(sources_of(term) for term in self.terms))
 
 
@@ -179,12 +174,10 @@ class Sum(_Read):
     @cached_property
     def atom(self) -> Atom | None:
         """The atom that this subject is, if it is no more than that."""
-        ((monomial, coefficient), *others) = self.polynomial.terms
-        return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
+        return self.polynomial.single
 
     @cached_property
     def terms(self) -> tuple[Expression, ...]:
-        """The terms that it is made of."""
         return tuple(atom.expression for atom in sorted(self.polynomial.atoms))
 
     @cached_property
@@ -254,9 +247,8 @@ def atom_of(expression: Expression, facts: Facts) -> Atom:
 def sum_of(varying: Polynomial) -> tuple[Sum, Fraction]:
     """The subject of a polynomial without constant, and the factor between the two."""
     unique, factor = oriented(varying)
-    ((monomial, coefficient), *others) = unique.terms
-    if not others and coefficient == 1 and len(monomial) == 1:
-        return Sum(monomial[0].text, unique, monomial[0].domain), factor
+    if unique.single is not None:
+        return Sum(unique.single.text, unique, unique.single.domain), factor
     low, high = range_of(unique)
     nullable = any(atom.domain.nullable for atom in unique.atoms)
     return Sum(text_of_polynomial(unique), unique, Domain(low, high, step_of(unique), nullable)), factor
