@@ -1,9 +1,8 @@
 """Which joins a new select uses: those that are there already, and in what order those that are not.
 
-The two are one question. A join that another query has computed costs nothing; one that is close costs the work to
-select from its rows; a new one costs its inputs' rows and its own. So all ways to put the inputs together are looked
-at, smaller sets of inputs first, and for every two parts that can be joined the index is asked whether that join, or a
-weaker one, exists:
+A join that another query has computed costs nothing; one that is close costs the work to select from its rows; a new
+one costs its inputs' rows and its own. So all ways to put the inputs together are looked at, smaller sets of inputs
+first, and for every two parts that can be joined the index is asked whether that join, or a weaker one, exists:
 
     {r1}, {r2}   joined over (F, F)     →  J1 subsumes it        free; `r2.tran_date <= r1.tran_date + 10` is left over
     {r1, r2}, {r3}   over (J1, F)       →  J2 subsumes it        free; both ten-day windows are left over
@@ -25,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 from typing import TypeAlias
 
@@ -43,8 +42,7 @@ class JoinRequest:
         self.wanted, self._estimates, self._renaming = wanted, estimates, renaming
         self.conditions = wanted.predicates.disjunctions
         #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
-        self.reads = [frozenset(legs_read(each)) or frozenset({0}) for each in self.conditions]
-        self._reads_in_order = [tuple(sorted(each)) for each in self.reads]
+        self.reads = [legs_read(each) or (0,) for each in self.conditions]
         self._within: dict[frozenset[int], frozenset[int]] = {}
         self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
 
@@ -60,7 +58,7 @@ class JoinRequest:
     def within(self, inputs: frozenset[int]) -> frozenset[int]:
         """The conditions that these inputs decide."""
         if inputs not in self._within:
-            self._within[inputs] = frozenset(number for number, read in enumerate(self.reads) if read <= inputs)
+            self._within[inputs] = frozenset(n for n, read in enumerate(self.reads) if inputs.issuperset(read))
         return self._within[inputs]
 
     def over(self, legs: tuple[int, ...], conditions: Iterable[int]) -> PredicateSet:
@@ -72,15 +70,11 @@ class JoinRequest:
         return frozenset(number for number in conditions if not follows_from_one(self._over(legs, number), known))
 
     def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
-        read = self._reads_in_order[number]
-        places = tuple(map(legs.index, read))
-        key = number, places
+        read, logs = self.reads[number], self.wanted.logs
+        key = number, tuple(map(legs.index, read))
         if key not in self._called:
-            logs = self.wanted.logs
-            names = tuple(
-                (logs[each], leg_name(each), leg_name(place)) for each, place in zip(read, places, strict=True)
-            )
-            self._called[key] = self._renaming.renamed(self.conditions[number], names)
+            names = ((logs[each], leg_name(each), leg_name(place)) for each, place in zip(read, key[1], strict=True))
+            self._called[key] = self._renaming.renamed(self.conditions[number], tuple(names))
         return self._called[key]
 
 
@@ -181,11 +175,9 @@ class JoinChoice:
 
     def _greedy(self, leaves: list[ExistingRows]) -> Part:
         """The cheapest pair first, and then whatever is the cheapest to add."""
-        pairs = [(left, right) for position, left in enumerate(leaves) for right in leaves[position + 1 :]]
-        part = self._cheapest_of(pairs)
+        part = self._cheapest_of(combinations(leaves, 2))
         while len(part.legs) < len(leaves):
-            others = [leaf for leaf in leaves if leaf.legs[0] not in part.legs]
-            part = self._cheapest_of([(part, leaf) for leaf in others])
+            part = self._cheapest_of((part, leaf) for leaf in leaves if leaf.legs[0] not in part.legs)
         return part
 
     def _cheapest_of(self, pairs: Iterable[tuple[Part, Part]]) -> Part:
@@ -243,18 +235,16 @@ class JoinChoice:
         if not left:
             return ExistingRows(anchor, legs, done, left, 0, rows)
         predicates = self.request.over(legs, left)
+        kept, selecting = passing(rows, (self.request.shares[number] for number in left)), 0
         same = self._nodes.equal(anchor, predicates)
-        if same is not None and same not in self._without:
-            selecting = 0
-        else:
+        if same is None or same in self._without:
             above = (each for each in self._nodes.closest(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
-        kept = passing(rows, (self.request.shares[number] for number in left))
         return ExistingRows(anchor, legs, done, left, selecting, kept)
 
     def _expected_rows(self, inputs: frozenset[int]) -> int:
         """How many combinations of some inputs there are, whatever the order they are joined in."""
-        shares = [self.request.shares[number] for number in self.request.within(inputs)]
+        shares = (self.request.shares[number] for number in self.request.within(inputs))
         return passing(prod(self.request.input_rows[number] for number in inputs), shares)
 
 

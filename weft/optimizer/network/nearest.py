@@ -57,14 +57,12 @@ class Neighbours:
     def nearest(self, number: int, besides: Collection[int] = ()) -> Nearest | None:
         """The node that comes nearest to one, itself and some others left out; None if there is none to compare."""
         entry = self._nodes[number]
-        found = [
-            self._compared(entry, other, wanted, names, differs)
+        found = (
+            self._compared(other, wanted, names, differs)
             for ground, wanted, names, differs in self._grounds(entry)
             for other in self._candidates(ground, wanted, {number, *besides})
-        ]
-        if not found:
-            return None
-        return max(found, key=lambda each: each[0])[1]
+        )
+        return max(found, key=lambda each: each[0], default=(None, None))[1]
 
     def _grounds(self, entry: Entry) -> Iterator[tuple[Ground, PredicateSet, dict[str, str], bool]]:
         """Where to look for others: with what is wanted in the names they have there, how to get back to our names,
@@ -74,7 +72,8 @@ class Neighbours:
                 yield entry.anchor, entry.demands, {}, False
             return
         left, right, timely = entry.anchors
-        turning = _turned(len(self._nodes[left].legs), len(self._nodes[right].legs))
+        legs, first = range(len(entry.legs)), len(self._nodes[left].legs)
+        turning = {leg_name(leg): leg_name((leg - first) % len(legs)) for leg in legs}
         for lateness in (timely, not timely):
             yield (left, right, lateness), entry.joined, {}, lateness != timely
             if (right, left, lateness) in self._members:
@@ -89,7 +88,7 @@ class Neighbours:
         return nlargest(_MOST_COMPARED, members, key=lambda number: (common[number], -number))
 
     def _compared(
-        self, entry: Entry, other: int, wanted: PredicateSet, back: dict[str, str], differs: bool
+        self, other: int, wanted: PredicateSet, back: dict[str, str], differs: bool
     ) -> tuple[tuple[int, ...], Nearest]:
         """How near a node is, larger for nearer, and what is in the way."""
         theirs = self._nodes[other].demands
@@ -99,14 +98,14 @@ class Neighbours:
         own = [each for each in wanted.disjunctions if each in equations(wanted) - equations(theirs)]
         if not (its and own):
             its, own = [], []
-        pairs = [(each, _about_the_same(each, wanted.disjunctions)) for each in open_ if each not in its]
-        return closeness, Nearest(
-            other,
-            tuple((_renamed(each, back), tuple(_renamed(ours, back) for ours in same)) for each, same in pairs),
-            tuple(_renamed(each, back) for each in its),
-            tuple(_renamed(each, back) for each in own),
-            differs,
-        )
+
+        def ours(conditions: Iterable[Disjunction]) -> tuple[Disjunction, ...]:
+            return tuple(under(back, set_with((each,))).disjunctions[0] if back else each for each in conditions)
+
+        in_the_way = [each for each in open_ if each not in its]
+        same = (ours(each for each in wanted.disjunctions if _subjects(each) & _subjects(one)) for one in in_the_way)
+        pairs = tuple(zip(ours(in_the_way), same, strict=True))
+        return closeness, Nearest(other, pairs, ours(its), ours(own), differs)
 
 
 def _marks(predicates: PredicateSet) -> Iterable[str]:
@@ -117,21 +116,3 @@ def _marks(predicates: PredicateSet) -> Iterable[str]:
 
 def _subjects(condition: Disjunction) -> frozenset[str]:
     return frozenset(each.subject.text for each in condition.literals)
-
-
-def _about_the_same(condition: Disjunction, others: Iterable[Disjunction]) -> tuple[Disjunction, ...]:
-    about = _subjects(condition)
-    return tuple(each for each in others if _subjects(each) & about)
-
-
-def _turned(left: int, right: int) -> dict[str, str]:
-    """What the legs of a join are called when its right input comes first."""
-    names = {leg_name(leg): leg_name(leg + right) for leg in range(left)}
-    return names | {leg_name(left + leg): leg_name(leg) for leg in range(right)}
-
-
-def _renamed(condition: Disjunction, names: dict[str, str]) -> Disjunction:
-    if not names:
-        return condition
-    (renamed,) = under(names, set_with((condition,))).disjunctions
-    return renamed

@@ -15,7 +15,7 @@ A new query is looked up by anchors. Selections over one anchor, and joins over 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from heapq import nsmallest
 from typing import TypeAlias
@@ -113,7 +113,7 @@ class Nodes:
     def base(self, log: LogId) -> int:
         """The node of a log, which is made if there is none yet."""
         if log not in self._bases:
-            number = self._take_number()
+            number = self.next_number
             self._add(Entry(number, (), (log,), TRUE_SET, False, 0, number, TRUE_SET, None, TRUE_SET))
         return self._bases[log]
 
@@ -136,7 +136,7 @@ class Nodes:
 
     def add_selection(self, parent: int, predicates: PredicateSet, selected: PredicateSet, rows: int) -> int:
         """A new selection of a node's rows; with those below it, it selects `selected` of its anchor's."""
-        below, number = self.entries[parent], self._take_number()
+        below, number = self.entries[parent], self.next_number
         legs, level, anchor = below.legs, below.level, below.anchor
         self._add(Entry(number, (parent,), legs, predicates, False, level, anchor, selected, None, TRUE_SET, rows))
         return number
@@ -148,7 +148,7 @@ class Nodes:
 
         With the selections below it, it demands `joined` of pairs of its anchors' rows.
         """
-        (left, right), number = (self.entries[each] for each in parents), self._take_number()
+        (left, right), number = (self.entries[each] for each in parents), self.next_number
         legs, level = left.legs + right.legs, 1 + max(left.level, right.level)
         anchors = left.anchor, right.anchor, timely
         self._add(Entry(number, parents, legs, predicates, timely, level, number, TRUE_SET, anchors, joined, rows))
@@ -211,27 +211,24 @@ class Nodes:
         nodes = {number: self.entries[number].node for number in order}
         return Network(nodes, {place: found.result for place, found in self.found.items()})
 
-    def _take_number(self) -> int:
-        self.next_number += 1
-        return self.next_number - 1
-
     def _add(self, entry: Entry) -> None:
         self.entries[entry.number] = entry
+        self.next_number = max(self.next_number, entry.number + 1)
         self.attach(entry)
         self.index(entry)
 
     def attach(self, entry: Entry) -> None:
         """Makes a node a child of its parents, which then give it the columns that it needs."""
-        for position, parent in enumerate(entry.parents):
-            self.entries[parent].children.add(entry.number)
-            self._need(parent, self._of_parent(entry, position, _columns_read(entry)))
-            self._need(parent, self._of_parent(entry, position, entry.columns))
+        for columns in (_columns_read(entry), entry.columns):
+            for parent, its in self._of_parents(entry, columns):
+                self.entries[parent].children.add(entry.number)
+                self._need(parent, its)
 
     def detach(self, entry: Entry) -> None:
-        for position, parent in enumerate(entry.parents):
-            self.entries[parent].children.discard(entry.number)
-            self._need_no_more(parent, self._of_parent(entry, position, entry.columns))
-            self._need_no_more(parent, self._of_parent(entry, position, _columns_read(entry)))
+        for columns in (entry.columns, _columns_read(entry)):
+            for parent, its in self._of_parents(entry, columns):
+                self.entries[parent].children.discard(entry.number)
+                self._need_no_more(parent, its)
 
     def index(self, entry: Entry) -> None:
         """Lets a node be found by what it computes."""
@@ -256,28 +253,30 @@ class Nodes:
         if entry.anchors is not None:
             self._alike[entry.anchors, equations(entry.joined)].discard(entry.number)
 
-    def _need(self, number: int, columns: Iterable[LegColumn]) -> None:
+    def _need(self, number: int, columns: Collection[LegColumn]) -> None:
         """Counts columns as needed once more; what a node did not have yet, its parents must give it."""
         entry = self.entries[number]
         added = {column for column in columns if not entry.columns[column]}
         entry.columns.update(columns)
-        for position, parent in enumerate(entry.parents):
-            self._need(parent, self._of_parent(entry, position, added))
+        for parent, its in self._of_parents(entry, added):
+            self._need(parent, its)
 
-    def _need_no_more(self, number: int, columns: Iterable[LegColumn]) -> None:
+    def _need_no_more(self, number: int, columns: Collection[LegColumn]) -> None:
         entry = self.entries[number]
         entry.columns.subtract(columns)
         gone = {column for column in columns if not entry.columns[column]}
         for column in gone:
             del entry.columns[column]
-        for position, parent in enumerate(entry.parents):
-            self._need_no_more(parent, self._of_parent(entry, position, gone))
+        for parent, its in self._of_parents(entry, gone):
+            self._need_no_more(parent, its)
 
-    def _of_parent(self, entry: Entry, position: int, columns: Iterable[LegColumn]) -> frozenset[LegColumn]:
-        """Of some columns of a node, those of one of its parents, as that one counts legs."""
-        first = len(self.entries[entry.parents[0]].legs) if position else 0
-        count = len(self.entries[entry.parents[position]].legs)
-        return frozenset((leg - first, name) for leg, name in columns if first <= leg < first + count)
+    def _of_parents(self, entry: Entry, columns: Collection[LegColumn]) -> Iterator[tuple[int, frozenset[LegColumn]]]:
+        """Of some columns of a node, those of each of its parents, as that one counts legs."""
+        first = 0
+        for parent in entry.parents:
+            legs = range(first, first + len(self.entries[parent].legs))
+            yield parent, frozenset((leg - first, name) for leg, name in columns if leg in legs)
+            first = legs.stop
 
 
 def equations(predicates: PredicateSet) -> frozenset[Disjunction]:

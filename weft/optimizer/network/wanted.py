@@ -56,12 +56,13 @@ def meeting_predicates(select: Select) -> list[Disjunction]:
     """What the windows of a join's inputs demand of each pair of them, and of each of them."""
     windowed = [(item.alias, item.window) for item in select.inputs if item.window is not None]
     clocks, facts = clock_columns(select), facts_of(select)
-    found: list[Disjunction] = []
-    for alias, window in windowed:
-        if window.range is not None:
-            for other, _ in windowed:
-                found += _pair(window, clocks[alias], clocks[other], facts)
-    return found
+    return [
+        disjunction
+        for alias, window in windowed
+        if window.range is not None
+        for other, _ in windowed
+        for disjunction in _pair(window, clocks[alias], clocks[other], facts)
+    ]
 
 
 def _pair(window: Window, own: Column, other: Column, facts: Facts) -> Iterator[Disjunction]:
@@ -69,31 +70,26 @@ def _pair(window: Window, own: Column, other: Column, facts: Facts) -> Iterator[
     assert window.range is not None
     last = Fraction(window.range - 1)
     if own != other:
-        yield from _at_most(atom_of(other, facts), atom_of(own, facts), last)
+        yield _at_most(atom_of(other, facts), atom_of(own, facts), last)
     # At the next instant a row is in its own window, unless instants are further apart than the window is long.
     if window.slide > 1 and (own != other or window.range < window.slide):
-        yield from _at_most(_instant(other, window, facts), atom_of(own, facts), last)
+        yield _at_most(_instant(other, window, facts), atom_of(own, facts), last)
 
 
-def _at_most(later: Atom, earlier: Atom, ticks: Fraction) -> Iterator[Disjunction]:
-    """later - earlier <= ticks, if that is not always so."""
+def _at_most(later: Atom, earlier: Atom, ticks: Fraction) -> Disjunction:
+    """later - earlier <= ticks."""
     subject, factor = sum_of(minus(variable(later), variable(earlier)))
-    literals = literals_of(subject, "<=" if factor > 0 else ">=", ticks / factor)
-    yield disjunction_with(literals)
+    return disjunction_with(literals_of(subject, "<=" if factor > 0 else ">=", ticks / factor))
 
 
 def _instant(clock: Column, window: Window, facts: Facts) -> Atom:
     """The first instant at or after a clock, t + pmod(origin - t, slide), as a term that is not taken apart."""
-    term = canonical(_instant_ticks(clock, window))
-    low, high = atom_of(clock, facts).range
-    return Atom(text_of(term), term, Domain(low, high + window.slide, Fraction(1), nullable=False))
-
-
-def _instant_ticks(clock: Column, window: Window) -> Expression:
     ticks: Expression = Call("unix_micros", (clock,), BIGINT) if clock.type == TIMESTAMP else clock
     slide = Literal(window.slide, BIGINT)
     rest = _whole("%", _whole("-", Literal(window.origin, BIGINT), ticks), slide)
-    return _whole("+", ticks, _whole("%", _whole("+", rest, slide), slide))
+    term = canonical(_whole("+", ticks, _whole("%", _whole("+", rest, slide), slide)))
+    low, high = atom_of(clock, facts).range
+    return Atom(text_of(term), term, Domain(low, high + window.slide, Fraction(1), nullable=False))
 
 
 def _whole(op: str, left: Expression, right: Expression) -> Expression:
