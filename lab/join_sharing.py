@@ -21,7 +21,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from weft.algebra import Call, Column, Expression, Select
-from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, NewJoin, Part, rank
+from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, NewJoin, Part, rank
 from weft.optimizer.network.nodes import Anchors
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.sizes import NOTHING_KNOWN, SizeStatistics
@@ -53,7 +53,7 @@ class WithoutJoinSharing(WithoutRestructuring):
     """Selects share selections alone."""
 
     def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
-        return _ApartChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
+        return _ApartChoice(needs, self.estimates, without)
 
     def _equal_join(self, anchors: Anchors, joined: PredicateSet) -> None:
         return None
@@ -70,12 +70,12 @@ class MatchPlan(WithoutRestructuring):
     """The order of joins is chosen before it is known what exists of it."""
 
     def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
-        return _MatchedChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
+        return _MatchedChoice(needs, self.estimates, without)
 
 
 class _MatchedChoice(JoinChoice):
     def best(self) -> Part:
-        return self._matched(_ApartChoice(self.request, self._nodes, self._estimates, self._without).best())
+        return self._matched(_ApartChoice(self.wanted, self._estimates, self._without).best())
 
     def _matched(self, part: Part) -> Part:
         """A fixed order with the joins that exist, from the bottom up."""
@@ -99,7 +99,7 @@ class _MatchedChoice(JoinChoice):
 
     def _is_read_through(self, parent: int, part: ExistingRows) -> bool:
         is_log = not self._nodes[part.anchor].parents
-        predicates = self.request.over(part.legs, part.left)
+        predicates = self.over(part.legs, part.left)
         if is_log and part.left and self._estimates.is_worth_a_node(part.anchor, predicates):
             return parent == self._nodes.equal(part.anchor, predicates)
         return self._nodes[parent].anchor == part.anchor

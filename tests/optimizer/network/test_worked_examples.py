@@ -9,11 +9,8 @@ import pytest
 from lab.join_sharing import MatchPlan, WithoutInference, WithoutJoinSharing, WithoutRestructuring, weighted_size
 from tests.optimizer.network.given import GivenSizes, joins, logs_of, q1, register, select, shape
 from weft.optimizer.network import Planner
-from weft.optimizer.network.choose_joins import JoinChoice, JoinRequest, NewJoin
-from weft.optimizer.network.nodes import Nodes
-from weft.optimizer.network.sizes import Estimates
+from weft.optimizer.network.choose_joins import JoinChoice, NewJoin
 from weft.optimizer.network.wanted import wanted
-from weft.predicates.operations import Renaming
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.
 FED = GivenSizes(
@@ -161,10 +158,8 @@ def test_the_join_graph_has_an_edge_for_each_equi_join() -> None:
     text = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c,
         v [RANGE UNBOUNDED] d WHERE a.k = b.k AND b.a = c.a AND a.b = c.b AND c.s = d.s"""
     statistics = GivenSizes({"stream s": 10, "stream t": 10, "stream u": 1_000, "stream v": 1_000})
-    bound, nodes, renaming = select(text), Nodes(), Renaming()
-    estimates = Estimates(nodes, statistics, renaming)
-    request = JoinRequest(wanted(bound, logs_of(bound)), estimates, renaming)
-    best = JoinChoice(request, nodes, estimates).best()
+    bound = select(text)
+    best = JoinChoice(wanted(bound, logs_of(bound)), Planner(statistics).estimates).best()
     assert isinstance(best, NewJoin)
     assert isinstance(best.left_part, NewJoin)
     # 1 and 2 first; joining them with 3 applies both P(2,3) and P(1,3); 4 can only follow 3.

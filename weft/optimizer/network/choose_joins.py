@@ -28,55 +28,11 @@ from itertools import combinations, pairwise
 from math import prod
 from typing import TypeAlias
 
-from weft.optimizer.network.nodes import Anchors, Nodes
+from weft.optimizer.network.nodes import Anchors
 from weft.optimizer.network.sizes import Estimates, passing
 from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one, set_with
-from weft.predicates.operations import Renaming, subsumes
-
-
-class JoinRequest:
-    """What one select wants, for the time of its registration."""
-
-    def __init__(self, wanted: SelectNeeds, estimates: Estimates, renaming: Renaming) -> None:
-        self.wanted, self._estimates, self._renaming = wanted, estimates, renaming
-        self.conditions = wanted.predicates.disjunctions
-        #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
-        self.reads = [legs_read(each) or (0,) for each in self.conditions]
-        self._within: dict[frozenset[int], frozenset[int]] = {}
-        self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
-
-    @cached_property
-    def shares(self) -> list[Fraction]:
-        """The share of rows, or of combinations, that satisfy each condition."""
-        return [self._estimates.share(each, self.wanted.logs) for each in self.conditions]
-
-    @cached_property
-    def input_rows(self) -> list[int]:
-        return [self._estimates.log_rows(log) for log in self.wanted.logs]
-
-    def within(self, inputs: frozenset[int]) -> frozenset[int]:
-        """The conditions that these inputs decide."""
-        if inputs not in self._within:
-            self._within[inputs] = frozenset(n for n, read in enumerate(self.reads) if inputs.issuperset(read))
-        return self._within[inputs]
-
-    def over(self, legs: tuple[int, ...], conditions: Iterable[int]) -> PredicateSet:
-        """Conditions as a node has them whose leg k is input `legs[k]`."""
-        return set_with(self._over(legs, number) for number in conditions)
-
-    def not_implied(self, legs: tuple[int, ...], conditions: Iterable[int], known: PredicateSet) -> frozenset[int]:
-        """The conditions that what is known of a node with these legs does not imply, looking at two at a time."""
-        return frozenset(number for number in conditions if not follows_from_one(self._over(legs, number), known))
-
-    def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
-        read, logs = self.reads[number], self.wanted.logs
-        key = number, tuple(map(legs.index, read))
-        if key not in self._called:
-            names = ((logs[each], leg_name(each), leg_name(place)) for each, place in zip(read, key[1], strict=True))
-            self._called[key] = self._renaming.renamed(self.conditions[number], tuple(names))
-        return self._called[key]
-
+from weft.predicates.operations import subsumes
 
 #: How many ways are kept for each set of inputs.
 _KEPT_WAYS = 3
@@ -131,23 +87,53 @@ Order: TypeAlias = "int | tuple[Order, Order]"
 
 
 class JoinChoice:
-    """The search for one select."""
+    """What one select wants, and the search for its joins, for the time of its registration."""
 
-    def __init__(
-        self,
-        request: JoinRequest,
-        nodes: Nodes,
-        estimates: Estimates,
-        without: frozenset[int] = frozenset(),
-    ) -> None:
+    def __init__(self, wanted: SelectNeeds, estimates: Estimates, without: frozenset[int] = frozenset()) -> None:
         """`without` are nodes that are taken not to be there."""
-        self.request, self._nodes, self._estimates, self._without = request, nodes, estimates, without
-        self._linked = _links(request)
-        self._tables = _bits(number for number, log in enumerate(request.wanted.logs) if log.is_table)
+        self.wanted, self._estimates, self._nodes, self._without = wanted, estimates, estimates.nodes, without
+        self.conditions = wanted.predicates.disjunctions
+        #: For each condition the inputs that it reads. One that is FALSE reads none, and is checked at the first input.
+        self.reads = [legs_read(each) or (0,) for each in self.conditions]
+        self._within: dict[frozenset[int], frozenset[int]] = {}
+        self._called: dict[tuple[int, tuple[int, ...]], Disjunction] = {}
+        self._linked = self._links()
+        self._tables = _bits(number for number, log in enumerate(wanted.logs) if log.is_table)
+
+    @cached_property
+    def shares(self) -> list[Fraction]:
+        """The share of rows, or of combinations, that satisfy each condition."""
+        return [self._estimates.share(each, self.wanted.logs) for each in self.conditions]
+
+    @cached_property
+    def input_rows(self) -> list[int]:
+        return [self._estimates.log_rows(log) for log in self.wanted.logs]
+
+    def within(self, inputs: frozenset[int]) -> frozenset[int]:
+        """The conditions that these inputs decide."""
+        if inputs not in self._within:
+            self._within[inputs] = frozenset(n for n, read in enumerate(self.reads) if inputs.issuperset(read))
+        return self._within[inputs]
+
+    def over(self, legs: tuple[int, ...], conditions: Iterable[int]) -> PredicateSet:
+        """Conditions as a node has them whose leg k is input `legs[k]`."""
+        return set_with(self._over(legs, number) for number in conditions)
+
+    def not_implied(self, legs: tuple[int, ...], conditions: Iterable[int], known: PredicateSet) -> frozenset[int]:
+        """The conditions that what is known of a node with these legs does not imply, looking at two at a time."""
+        return frozenset(number for number in conditions if not follows_from_one(self._over(legs, number), known))
+
+    def _over(self, legs: tuple[int, ...], number: int) -> Disjunction:
+        read, logs = self.reads[number], self.wanted.logs
+        key = number, tuple(map(legs.index, read))
+        if key not in self._called:
+            names = ((logs[each], leg_name(each), leg_name(place)) for each, place in zip(read, key[1], strict=True))
+            self._called[key] = self._estimates.renaming.renamed(self.conditions[number], tuple(names))
+        return self._called[key]
 
     def best(self) -> Part:
         """The cheapest way to put all inputs together."""
-        leaves = [self._leaf(number) for number in range(len(self.request.wanted.logs))]
+        leaves = [self._leaf(number) for number in range(len(self.wanted.logs))]
         if len(leaves) > MOST_INPUTS_IN_ALL_ORDERS:
             return self._greedy(leaves)
         ways: dict[int, list[Part]] = {1 << number: [leaf] for number, leaf in enumerate(leaves)}
@@ -200,19 +186,19 @@ class JoinChoice:
         """The joins that exist of two parts' anchors and can be shared."""
         done = left.done | right.done
         inputs = frozenset(left.legs + right.legs)
-        wanted = self.request.within(inputs) - done
+        wanted = self.within(inputs) - done
         for first, second in ((left, right), (right, left)):
-            anchors = first.anchor, second.anchor, self.request.wanted.timely
+            anchors = first.anchor, second.anchor, self.wanted.timely
             if not self._nodes.has_any(anchors):
                 continue
             legs = first.legs + second.legs
-            predicates = self.request.over(legs, wanted)
+            predicates = self.over(legs, wanted)
             same = self._nodes.equal(anchors, predicates)
             for number in [same] if same is not None else self._subsuming(anchors, predicates):
                 if number in self._without:
                     continue
                 known = self._nodes[number].joined
-                open_ = frozenset() if number == same else self.request.not_implied(legs, wanted, known)
+                open_ = frozenset() if number == same else self.not_implied(legs, wanted, known)
                 yield self._ready(number, legs, done | (wanted - open_), open_)
 
     def _subsuming(self, anchors: Anchors, predicates: PredicateSet) -> list[int]:
@@ -227,15 +213,15 @@ class JoinChoice:
         return [each for each in alike if subsumes(self._nodes[each].joined, predicates)]
 
     def _leaf(self, number: int) -> ExistingRows:
-        log = self.request.wanted.logs[number]
-        return self._ready(self._nodes.base(log), (number,), frozenset(), self.request.within(frozenset({number})))
+        log = self.wanted.logs[number]
+        return self._ready(self._nodes.base(log), (number,), frozenset(), self.within(frozenset({number})))
 
     def _ready(self, anchor: int, legs: tuple[int, ...], done: frozenset[int], left: frozenset[int]) -> ExistingRows:
         rows = self._estimates.rows(anchor)
         if not left:
             return ExistingRows(anchor, legs, done, left, 0, rows)
-        predicates = self.request.over(legs, left)
-        kept, selecting = passing(rows, (self.request.shares[number] for number in left)), 0
+        predicates = self.over(legs, left)
+        kept, selecting = passing(rows, (self.shares[number] for number in left)), 0
         same = self._nodes.equal(anchor, predicates)
         if same is None or same in self._without:
             above = (each for each in self._nodes.closest(anchor, predicates) if each not in self._without)
@@ -244,21 +230,19 @@ class JoinChoice:
 
     def _expected_rows(self, inputs: frozenset[int]) -> int:
         """How many combinations of some inputs there are, whatever the order they are joined in."""
-        shares = (self.request.shares[number] for number in self.request.within(inputs))
-        return passing(prod(self.request.input_rows[number] for number in inputs), shares)
+        shares = (self.shares[number] for number in self.within(inputs))
+        return passing(prod(self.input_rows[number] for number in inputs), shares)
 
-
-def _links(request: JoinRequest) -> list[int]:
-    """Pairs of inputs that may be joined: those that a condition compares. What is not compared at all comes last."""
-    count = len(request.wanted.logs)
-    links = [_bits(read) for read in request.reads if len(read) > 1]
-    groups = [1 << number for number in range(count)]
-    for link in links:
-        touched = [each for each in groups if each & link]
-        groups = [each for each in groups if not each & link] + [sum(touched)]
-    # Parts that nothing holds together are joined all the same: every row meets every row.
-    ends = sorted((each & -each) for each in groups)
-    return links + [one | other for one, other in pairwise(ends)]
+    def _links(self) -> list[int]:
+        """Pairs of inputs that may be joined: those that a condition compares. What is not compared comes last."""
+        links = [_bits(read) for read in self.reads if len(read) > 1]
+        groups = [1 << number for number in range(len(self.wanted.logs))]
+        for link in links:
+            touched = [each for each in groups if each & link]
+            groups = [each for each in groups if not each & link] + [sum(touched)]
+        # Parts that nothing holds together are joined all the same: every row meets every row.
+        ends = sorted((each & -each) for each in groups)
+        return links + [one | other for one, other in pairwise(ends)]
 
 
 def _single(inputs: int) -> list[int]:

@@ -6,29 +6,37 @@
     planner.deregister("12")
 
 A select is read (`wanted`), its joins are chosen together with what there is to share (`choose_joins`), and what is
-missing is built from the bottom up, perhaps with a weaker join in the place of two (`weaker_joins`). Two selects that
-want the same get the same node, whatever they are written like. When a select goes, nodes that were there for the sake
-of several and now serve one go too:
+missing is built from the bottom up. Two selects that want the same get the same node, whatever they are written like.
+A weaker join may come in the place of two: what both have in common, joined once, with the two as selections of it.
 
-    C ── amount > 100000 ──> J1        C was weaker, to serve another query as well: J1 is a join again
-    S1 ── amount > 1000 ──> S2         only S2 reads S1: S2 reads what S1 read
+    there is    J1   T1.k = T2.k, T1.amount > 100000, T2.ts - T1.ts <= 10
+    new         J2   T1.k = T2.k, T1.amount > 50000,  T2.ts - T1.ts <= 5
+    instead     C    T1.k = T2.k, T1.amount > 50000,  T2.ts - T1.ts <= 10          J1 and J2 are selections of C
+
+Joins are put together like this only if they look their pairs up by the same equations, and if that costs less: one
+pass over the inputs of the weaker join and two over its rows, instead of a pass over the inputs and the rows of each.
+
+When a select goes, nodes that were there for the sake of several and now serve one go too: J1 is a join again if
+only J1 reads C, and if only S2 reads a selection S1, then S2 reads what S1 read.
+
+Nodes that get their rows from somewhere else keep their numbers, and what is above them stays as it is. What changes is
+where they are looked up: a selection, or one side of a join, counts from its anchor, which is another one now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Select
-from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, JoinRequest, NewJoin, Part
-from weft.optimizer.network.nodes import Anchors, Nodes
-from weft.optimizer.network.sizes import NOTHING_KNOWN, Estimates, SizeStatistics
+from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, NewJoin, Part
+from weft.optimizer.network.nodes import Anchors, Entry, Nodes, equations
+from weft.optimizer.network.sizes import NOTHING_KNOWN, Estimates, SizeStatistics, passing
 from weft.optimizer.network.wanted import SelectNeeds, leg_name, legs_read, wanted
-from weft.optimizer.network.weaker_joins import best_option, shorten, strengthen, weaken
 from weft.plan.log_ids import LogId
 from weft.plan.network import FoundRows, Network, Result
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, set_implies, set_with
-from weft.predicates.operations import Renaming, both, residual
+from weft.predicates.operations import Renaming, both, in_common, residual, under
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,7 @@ class Planner:
 
     def choice(self, needs: SelectNeeds, without: frozenset[int] = frozenset()) -> JoinChoice:
         """The search for the joins of a select, with some nodes taken not to be there."""
-        return JoinChoice(JoinRequest(needs, self.estimates, self.renaming), self.nodes, self.estimates, without)
+        return JoinChoice(needs, self.estimates, without)
 
     def rows(self, number: int) -> int:
         """How many rows a node has: measured, or expected when it was made."""
@@ -79,12 +87,12 @@ class Planner:
         if place in self.nodes.found:
             raise ValueError(f"{place} is in the network already: deregister it first")
         choice = self.choice(needs)
-        part, request = choice.best(), choice.request
+        part = choice.best()
         # Selections of logs first, so that joins find them.
-        made_first = [self.selection(*each) for each in _weaker_first(self._selections_of_logs(part, request))]
-        top = self._anchored(part, request)
-        left = request.within(frozenset(top.legs)) - top.done
-        node = self.selection(top.anchor, request.over(top.legs, left))
+        made_first = [self.selection(*each) for each in _weaker_first(self._selections_of_logs(part, choice))]
+        top = self._anchored(part, choice)
+        left = choice.within(frozenset(top.legs)) - top.done
+        node = self.selection(top.anchor, choice.over(top.legs, left))
         legs = tuple(top.legs.index(number) for number in range(len(top.legs)))
         columns = frozenset((legs[number], name) for number, name in needs.columns)
         self.nodes.settle(place, FoundRows(Result(node, legs), columns))
@@ -136,40 +144,40 @@ class Planner:
         above = self.nodes.closest(anchor, predicates)
         return min(above, key=lambda number: (self.rows(number), number), default=anchor)
 
-    def _selections_of_logs(self, part: Part, request: JoinRequest) -> Iterator[tuple[int, PredicateSet]]:
+    def _selections_of_logs(self, part: Part, choice: JoinChoice) -> Iterator[tuple[int, PredicateSet]]:
         """The selections that the joins of a part will need of logs and of joins that exist."""
         if isinstance(part, NewJoin):
             for side in (part.left_part, part.right_part):
-                yield from self._selections_of_logs(side, request)
+                yield from self._selections_of_logs(side, choice)
                 if isinstance(side, ExistingRows) and side.left:
-                    predicates = request.over(side.legs, side.left)
+                    predicates = choice.over(side.legs, side.left)
                     if self.estimates.is_worth_a_node(side.anchor, predicates):
                         yield side.anchor, predicates
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
-    def _anchored(self, part: Part, request: JoinRequest) -> _Anchored:
+    def _anchored(self, part: Part, choice: JoinChoice) -> _Anchored:
         """The join or log that a part's rows come from, which is built if it is not there."""
         if isinstance(part, ExistingRows):
             return _Anchored(part.anchor, part.legs, part.done)
-        sides = self._anchored(part.left_part, request), self._anchored(part.right_part, request)
+        sides = self._anchored(part.left_part, choice), self._anchored(part.right_part, choice)
         # The longer side of a new join comes first, then the older one, then the one that FROM has first.
         first, second = sorted(sides, key=lambda each: (-len(each.legs), each.anchor, each.legs))
         legs, turned_legs = first.legs + second.legs, second.legs + first.legs
         done = first.done | second.done
-        wanted = request.within(frozenset(legs)) - done
-        anchors, joined = (first.anchor, second.anchor, request.wanted.timely), request.over(legs, wanted)
+        wanted = choice.within(frozenset(legs)) - done
+        anchors, joined = (first.anchor, second.anchor, choice.wanted.timely), choice.over(legs, wanted)
         number = self._equal_join(anchors, joined)
         if number is not None:
             return _Anchored(number, legs, done | wanted)
-        turned = (second.anchor, first.anchor, request.wanted.timely)
-        option = self._weaker_join(((anchors, joined, False), (turned, request.over(turned_legs, wanted), True)))
+        turned = (second.anchor, first.anchor, choice.wanted.timely)
+        option = self._weaker_join(((anchors, joined, False), (turned, choice.over(turned_legs, wanted), True)))
         if option is None:
             return _Anchored(self._join(anchors, joined), legs, done | wanted)
         there, is_turned, common = option
         legs = turned_legs if is_turned else legs
         number = self._weakened(there, common)
-        open_ = request.not_implied(legs, wanted, self.nodes[number].joined)
+        open_ = choice.not_implied(legs, wanted, self.nodes[number].joined)
         return _Anchored(number, legs, done | (wanted - open_))
 
     def _equal_join(self, anchors: Anchors, joined: PredicateSet) -> int | None:
@@ -177,7 +185,7 @@ class Planner:
         return self.nodes.equal(anchors, joined)
 
     def _weaker_join(self, ways: Iterable[tuple[Anchors, PredicateSet, bool]]) -> tuple[int, bool, PredicateSet] | None:
-        return best_option(self.nodes, self.estimates, ways)
+        return best_option(self.estimates, ways)
 
     def _weakened(self, number: int, common: PredicateSet) -> int:
         """A weaker join, with the join that was there as a selection of its rows."""
@@ -245,3 +253,131 @@ def _weaker_first(selections: Iterable[tuple[int, PredicateSet]]) -> list[tuple[
         return sum(other == anchor and set_implies(each, predicates) for other, each in listed)
 
     return sorted(listed, key=lambda item: (-implying(*item), item[0], item[1].text))
+
+
+def best_option(
+    estimates: Estimates, ways: Iterable[tuple[Anchors, PredicateSet, bool]]
+) -> tuple[int, bool, PredicateSet] | None:
+    """The join that a new one is best put together with, whether the new one's sides change places for it, and what
+    the two have in common; None if it is worth it with no join."""
+    nodes, options = estimates.nodes, []
+    for anchors, predicates, is_turned in ways:
+        for number in nodes.joins_alike(anchors, predicates):
+            there = nodes[number].joined
+            common = in_common(predicates, there)
+            if equations(common) == equations(predicates):
+                new, old, weaker = (_work(estimates, anchors, each) for each in (predicates, there, common))
+                saving = new + old - weaker - 2 * estimates.joined(*anchors[:2], common)
+                if saving > 0:
+                    options.append((-saving, number, is_turned, common))
+    return min(options, key=lambda each: each[:3])[1:] if options else None
+
+
+def _work(estimates: Estimates, anchors: Anchors, predicates: PredicateSet) -> int:
+    """The rows of a join's inputs, and its own."""
+    width = len(estimates.nodes[anchors[0]].legs)
+    sides: dict[bool, list[Disjunction]] = {True: [], False: []}
+    for each in predicates.disjunctions:
+        is_left = {int(leg[1:]) <= width for leg in each.sources}
+        if len(is_left) == 1:
+            sides[is_left.pop()].append(each)
+    inputs = (
+        passing(estimates.rows(anchor), estimates.shares(set_with(side), *anchors[:2]))
+        for anchor, side in zip(anchors[:2], sides.values(), strict=True)
+    )
+    return sum(inputs) + estimates.joined(*anchors[:2], predicates)
+
+
+def weaken(nodes: Nodes, number: int, parent: int, predicates: PredicateSet) -> None:
+    """Lets a join select its rows from a weaker join, or from a selection of that one's rows."""
+    entry, below = nodes[number], nodes[parent]
+    between = both(below.selected, predicates)
+
+    def move_anchors() -> None:
+        entry.anchors, entry.joined, entry.timely = None, TRUE_SET, False
+        for each in above:
+            _move_anchor(nodes, each, number, below.anchor, between, lambda beyond, added: both(added, beyond))
+
+    above = _anchored_in(nodes, number)
+    _rewire(nodes, entry, above, (parent,), predicates, move_anchors)
+
+
+def strengthen(
+    nodes: Nodes, number: int, parents: tuple[int, int], predicates: PredicateSet, joined: PredicateSet
+) -> None:
+    """Makes a selection a join again, if it is the only node above the join that it reads, which goes."""
+    entry = nodes[number]
+    weaker = nodes[entry.anchor]
+    between = entry.selected
+
+    def move_anchors() -> None:
+        for each in above:
+            _move_anchor(nodes, each, weaker.number, number, between, residual)
+        entry.anchors, entry.joined, entry.timely = weaker.anchors, joined, weaker.timely
+
+    above = _anchored_in(nodes, weaker.number)[1:]
+    _rewire(nodes, entry, above, parents, predicates, move_anchors)
+
+
+def shorten(nodes: Nodes, number: int) -> None:
+    """Lets a selection read what its parent reads, if it is all that there is above that one, which goes."""
+    entry = nodes[number]
+    parent = nodes[entry.parents[0]]
+    _rewire(nodes, entry, [entry], parent.parents, both(parent.predicates, entry.predicates), lambda: None)
+
+
+def _rewire(
+    nodes: Nodes,
+    entry: Entry,
+    above: Sequence[Entry],
+    parents: tuple[int, ...],
+    predicates: PredicateSet,
+    move_anchors: Callable[[], None],
+) -> None:
+    """Gives a node other parents, and what is above it other anchors."""
+    before = entry.parents
+    for each in above:
+        nodes.unindex(each)
+    nodes.detach(entry)
+    move_anchors()
+    entry.parents, entry.predicates = parents, predicates
+    nodes.attach(entry)
+    for each in above:
+        nodes.index(each)
+    for old in dict.fromkeys(before):
+        nodes.remove_unused(old)
+
+
+def _anchored_in(nodes: Nodes, number: int) -> list[Entry]:
+    """A join, the selections above it, and the joins of its and their rows."""
+    found, waiting = {number: nodes[number]}, [number]
+    while waiting:
+        for child in sorted(nodes[waiting.pop()].children):
+            if child not in found:
+                found[child] = nodes[child]
+                if found[child].is_selection:
+                    waiting.append(child)
+    return list(found.values())
+
+
+def _move_anchor(
+    nodes: Nodes,
+    entry: Entry,
+    old: int,
+    new: int,
+    between: PredicateSet,
+    restated: Callable[[PredicateSet, PredicateSet], PredicateSet],
+) -> None:
+    """Says what a node computes beyond another anchor; `between` is what lies between the two."""
+    if entry.anchors is None:
+        entry.anchor, entry.selected = new, restated(entry.selected, between)
+        return
+    first, second, timely = entry.anchors
+    if first == old:
+        entry.joined = restated(entry.joined, between)
+    if second == old:
+        width = len(nodes[new].legs)
+        by = len(entry.legs) - width
+        names = {leg_name(leg): leg_name(leg + by) for leg in range(width)}
+        entry.joined = restated(entry.joined, under(names, between))
+    entry.anchors = (new if first == old else first, new if second == old else second, timely)

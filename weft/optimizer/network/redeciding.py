@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from weft.optimizer.network.choose_joins import ExistingRows, JoinRequest, Order, Part, rank
+from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, Order, Part, rank
 from weft.optimizer.network.nodes import Nodes
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.sizes import Estimates, MeasuredSizes, SizeKey, SizeStatistics
@@ -325,10 +325,9 @@ class Redeciding:
         """Notes what the costs of a select depend on."""
         watched = self._watched[place]
         noted = _Noted(self.observed)
-        estimates = Estimates(self.planner.nodes, noted, self.planner.renaming)
-        request = JoinRequest(watched.wanted, estimates, self.planner.renaming)
-        assert request.shares is not None
-        assert request.input_rows is not None
+        choice = JoinChoice(watched.wanted, Estimates(self.planner.nodes, noted, self.planner.renaming))
+        assert choice.shares is not None
+        assert choice.input_rows is not None
         for known in watched.read - noted.asked:
             self._readers[known].discard(place)
         for known in noted.asked:

@@ -135,7 +135,7 @@ class Estimates:
     """Sizes of the nodes of a network: measured ones where there are any, expected ones otherwise."""
 
     def __init__(self, nodes: Nodes, statistics: SizeStatistics, renaming: Renaming) -> None:
-        self._nodes, self._statistics, self._renaming = nodes, statistics, renaming
+        self.nodes, self.renaming, self._statistics = nodes, renaming, statistics
         #: What nodes are expected to have by what is known now; None as long as that is what was known all the time.
         self._expected: dict[int, int] | None = None
 
@@ -153,7 +153,7 @@ class Estimates:
         measured = self._statistics.node_rows(number)
         if measured is not None:
             return measured
-        entry = self._nodes[number]
+        entry = self.nodes[number]
         if not entry.parents:
             return self.log_rows(entry.legs[0])
         if self._expected is None:
@@ -179,7 +179,7 @@ class Estimates:
 
     def shares(self, predicates: PredicateSet, *anchors: int) -> list[Fraction]:
         """The share of an anchor's rows, or of pairs of rows of two, that satisfy each condition."""
-        legs = [log for anchor in anchors for log in self._nodes[anchor].legs]
+        legs = [log for anchor in anchors for log in self.nodes[anchor].legs]
         return [self.share(each, legs) for each in predicates.disjunctions]
 
     def share(self, disjunction: Disjunction, legs: Sequence[str]) -> Fraction:
@@ -188,7 +188,7 @@ class Estimates:
         Where it has not been measured, literals of a disjunction are taken to be independent of each other.
         """
         read = legs_read(disjunction)
-        logs, by_place = tuple(legs[leg] for leg in read), _by_place(disjunction, legs, read, self._renaming)
+        logs, by_place = tuple(legs[leg] for leg in read), _by_place(disjunction, legs, read, self.renaming)
         measured = self._statistics.step(SizeKey(SizeKind.SHARE, logs, by_place.text))
         if measured is not None:
             return measured
