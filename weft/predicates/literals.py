@@ -5,8 +5,8 @@ values. A literal is TRUE exactly for the rows whose subject has a value in its 
 it is not TRUE, and a WHERE does not care whether it is FALSE or NULL instead.
 
 Every set that a literal can have is written in one way. Whole numbers have no difference between `a > 5` and `a >= 6`:
-the simpler constant is taken, the closed end if none is simpler. So amounts in cents stay `amount > 1000`, not
-`amount >= 1000.01`. At the ends of the domain, `a <= 2147483647` says no more than `a IS NOT NULL`.
+the simpler constant is taken, the closed end if none is simpler. At the ends of the domain, `a <= 2147483647` says no
+more than `a IS NOT NULL`.
 """
 
 from __future__ import annotations

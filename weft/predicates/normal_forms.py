@@ -209,17 +209,16 @@ def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> 
     """
     boxes: list[Box] = [{}]
     for clause in sorted(predicates.disjunctions, key=lambda each: len(each.by_subject)):
-        choices = clause.by_subject.items()
-        narrowed = (_narrowed(box, subject, values) for box in boxes for subject, values in choices)
-        boxes = largest((box for box in narrowed if box is not None), box_contained)
+        narrowed = (
+            {**box, subject: left}
+            for box in boxes
+            for subject, values in clause.by_subject.items()
+            if not (left := intersection(box.get(subject, subject.domain.everything), values)).is_empty
+        )
+        boxes = largest(narrowed, box_contained)
         if len(boxes) > most_boxes:
             return None
     return tuple(boxes)
-
-
-def _narrowed(box: Box, subject: Subject, values: ValueSet) -> Box | None:
-    left = intersection(box.get(subject, subject.domain.everything), values)
-    return None if left.is_empty else {**box, subject: left}
 
 
 def box_contained(inner: Box, outer: Box) -> bool:

@@ -1,8 +1,7 @@
 """Terms, expressions that are not taken apart; and subjects, the left sides of canonical comparisons.
 
-A term's text is a key: two expressions have the same text only if they are the same expression, types included. (The
-texts that people read are written by `weft.plan`; they leave types out.) What can be said in several ways without any
-change of value, not even of the last bit, is said in one: `b + a` is `a + b`, `y > x` is `x < y`.
+A term's text is a key: two expressions have the same text only if they are the same expression, types included. What
+can be said in several ways without any change of value, not even of the last bit, is said in one: `b + a` is `a + b`.
 
 Subjects hold every reference to a column. A subject is its text; everything else follows from it.
 
@@ -190,13 +189,13 @@ class Sum(_Read):
     @cached_property
     def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
         """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
-        by_source: dict[frozenset[str], list[tuple[Monomial, Fraction]]] = {}
+        by_source: dict[tuple[str, ...], list[tuple[Monomial, Fraction]]] = {}
         for monomial, coefficient in self.polynomial.terms:
-            sources = frozenset().union(*(sources_of(atom.expression) for atom in monomial))
-            by_source.setdefault(sources, []).append((monomial, coefficient))
+            sources = sorted({source for atom in monomial for source in sources_of(atom.expression)})
+            by_source.setdefault(tuple(sources), []).append((monomial, coefficient))
         if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
             return None
-        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source, key=sorted))
+        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source))
 
 
 @dataclass(frozen=True)
@@ -261,9 +260,9 @@ def term_of(expression: Expression) -> Term:
 
 def order_of(left: Expression, right: Expression) -> tuple[Order, bool]:
     """The order of two terms, and whether they have changed places."""
+    before = text_of(canonical(left))
     first, second = sorted((canonical(left), canonical(right)), key=text_of)
-    text = f"order({text_of(first)}, {text_of(second)})"
-    return Order(text, first, second, _SIGNS), text_of(canonical(left)) != text_of(first)
+    return Order(f"order({text_of(first)}, {text_of(second)})", first, second, _SIGNS), before != text_of(first)
 
 
 def subject_of(expression: Expression, facts: Facts) -> Subject:

@@ -281,11 +281,8 @@ class Nodes:
 
 def equations(predicates: PredicateSet) -> frozenset[Disjunction]:
     """The equations between different legs: what a join looks its pairs up by."""
-    return frozenset(
-        each
-        for each in predicates.disjunctions
-        if len(each.literals) == 1 and each.literals[0].operator == "=" and len(each.sources) > 1
-    )
+    single = (each for each in predicates.disjunctions if len(each.literals) == 1 and len(each.sources) > 1)
+    return frozenset(each for each in single if each.literals[0].operator == "=")
 
 
 def _columns_read(entry: Entry) -> frozenset[LegColumn]:

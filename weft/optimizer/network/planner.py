@@ -137,7 +137,7 @@ class Planner:
         left = residual(predicates, self.nodes[parent].selected)
         if not left.disjunctions:
             return parent
-        return self.nodes.add_selection(parent, left, predicates, self.estimates.selected(anchor, predicates))
+        return self.nodes.add_selection(parent, left, predicates, self.estimates.satisfying(predicates, anchor))
 
     def _closest(self, anchor: int, predicates: PredicateSet) -> int:
         """The smallest of the nodes over an anchor that give all that is wanted, and perhaps more."""
@@ -200,7 +200,7 @@ class Planner:
     def _join(self, anchors: Anchors, joined: PredicateSet) -> int:
         """A new join of what two anchors give, with selections below it where they are worth it."""
         parents, checked = self._inputs(anchors, joined)
-        rows = self.estimates.joined(*anchors[:2], joined)
+        rows = self.estimates.satisfying(joined, *anchors[:2])
         return self.nodes.add_join(parents, checked, joined, anchors[2], rows)
 
     def _inputs(self, anchors: Anchors, joined: PredicateSet) -> tuple[tuple[int, int], PredicateSet]:
@@ -267,7 +267,7 @@ def best_option(
             common = in_common(predicates, there)
             if equations(common) == equations(predicates):
                 new, old, weaker = (_work(estimates, anchors, each) for each in (predicates, there, common))
-                saving = new + old - weaker - 2 * estimates.joined(*anchors[:2], common)
+                saving = new + old - weaker - 2 * estimates.satisfying(common, *anchors[:2])
                 if saving > 0:
                     options.append((-saving, number, is_turned, common))
     return min(options, key=lambda each: each[:3])[1:] if options else None
@@ -285,7 +285,7 @@ def _work(estimates: Estimates, anchors: Anchors, predicates: PredicateSet) -> i
         passing(estimates.rows(anchor), estimates.shares(set_with(side), *anchors[:2]))
         for anchor, side in zip(anchors[:2], sides.values(), strict=True)
     )
-    return sum(inputs) + estimates.joined(*anchors[:2], predicates)
+    return sum(inputs) + estimates.satisfying(predicates, *anchors[:2])
 
 
 def weaken(nodes: Nodes, number: int, parent: int, predicates: PredicateSet) -> None:

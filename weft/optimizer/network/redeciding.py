@@ -73,16 +73,13 @@ class Costs:
 
 def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, SelectNeeds]) -> Costs:
     """What some selects cost, looking at a few of them. If one of these would stay as it is, none would gain."""
-    nodes = planner.nodes
-    without = needed_by_these_alone(nodes, places)
-    now = best = 0
-    stays = False
+    nodes, without = planner.nodes, needed_by_these_alone(planner.nodes, places)
+    now, best, stays = 0, 0, False
     for place in places[:LOOKED_AT]:
         choice = planner.choice(wanted[place], without)
         order, chosen = order_of(nodes, place), choice.best()
-        stays = stays or order == order_of_part(nodes, chosen)
-        now += rank(choice.in_order(order))[0]
-        best += rank(chosen)[0]
+        stays |= order == order_of_part(nodes, chosen)
+        now, best = now + rank(choice.in_order(order))[0], best + rank(chosen)[0]
     return Costs(places, now, now if stays else best, sum(_misplaced(planner, each) for each in without))
 
 
@@ -102,7 +99,7 @@ def _misplaced(planner: Planner, number: int) -> int:
     for parent, anchor, predicates in zip(join.parents, join.anchors[:2], sides, strict=True):
         if predicates.disjunctions:
             is_apart = not residual(predicates, nodes[parent].selected).disjunctions
-            selected = estimates.selected(anchor, predicates)
+            selected = estimates.satisfying(predicates, anchor)
             if is_apart != estimates.is_worth_a_node(anchor, predicates):
                 rows += selected if is_apart else estimates.rows(anchor) - selected
     return rows
@@ -266,7 +263,7 @@ class Redeciding:
     _next_number: int = 0
 
     def watch(self, place: str, make: Callable[[], SelectNeeds]) -> None:
-        """Look after a select that is in the network."""
+        """Looks after a select that is in the network."""
         # All that has been seen so far was known when it was registered.
         self._watched[place] = _Watched(self._next_number, make, self.observed.rounds + 1)
         self._next_number += 1

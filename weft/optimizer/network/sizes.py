@@ -159,19 +159,13 @@ class Estimates:
         if self._expected is None:
             return entry.rows
         if number not in self._expected:
-            if entry.anchors is None:
-                self._expected[number] = self.selected(entry.anchor, entry.selected)
-            else:
-                self._expected[number] = self.joined(*entry.anchors[:2], entry.joined)
+            anchors = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
+            self._expected[number] = self.satisfying(entry.demands, *anchors)
         return self._expected[number]
 
-    def selected(self, anchor: int, predicates: PredicateSet) -> int:
-        """How many of an anchor's rows a selection keeps."""
-        return passing(self.rows(anchor), self.shares(predicates, anchor))
-
-    def joined(self, first: int, second: int, predicates: PredicateSet) -> int:
-        """How many pairs of two anchors' rows satisfy some conditions."""
-        return passing(self.rows(first) * self.rows(second), self.shares(predicates, first, second))
+    def satisfying(self, predicates: PredicateSet, *anchors: int) -> int:
+        """How many of an anchor's rows, or pairs of rows of two, satisfy some conditions."""
+        return passing(prod(map(self.rows, anchors)), self.shares(predicates, *anchors))
 
     def is_worth_a_node(self, anchor: int, predicates: PredicateSet) -> bool:
         """Whether a selection below a join keeps so few rows that it should be computed apart from the join."""
@@ -208,13 +202,11 @@ class Estimates:
         return Fraction(1, max(known)) if known else _KEPT["="]
 
 
-#: The weight of what was counted before when something new is counted.
-REMEMBERED = 0.75
-#: The same as long as fewer than `ENOUGH` have been counted: of what is rare it takes longer to know how rare.
-REMEMBERED_IF_RARE = 0.9375
-#: The same if a cycle sees this many times as much, or as little: the data have changed, or a burst has come, and
-#: from that the next cycle leads back as quickly.
-REMEMBERED_IF_CONTRADICTED, CONTRADICTION = 0.0625, 4
+#: The weight of what was counted before when something new is counted; as long as fewer than `ENOUGH` were counted,
+#: since of what is rare it takes longer to know how rare; and if a cycle sees `CONTRADICTION` times as much, or as
+#: little: the data have changed, or a burst has come, and from that the next cycle leads back as quickly.
+REMEMBERED, REMEMBERED_IF_RARE, REMEMBERED_IF_CONTRADICTED = 0.75, 0.9375, 0.0625
+CONTRADICTION = 4
 #: A share of fewer than this many is not known.
 ENOUGH = 16
 #: How many numbers are kept.
@@ -254,12 +246,11 @@ class MeasuredSizes(SizeStatistics):
         """Count a part of a whole, for a share; or take a number as it is in this cycle."""
         number = self._renewed(known)
         remembered = _remembered(number, part, whole) if known.kind in _SHARES else REMEMBERED
-        number.part = number.part * remembered + part
-        number.whole = number.whole * remembered + whole
+        number.part, number.whole = number.part * remembered + part, number.whole * remembered + whole
         self._step(known, number)
 
     def derive(self, known: SizeKey, value: float) -> None:
-        """Take a share that follows from others that are smoothed already."""
+        """Takes a share that follows from others that are smoothed already."""
         number = self._renewed(known)
         number.part, number.whole = value * (ENOUGH + 1) - 0.5, ENOUGH
         self._step(known, number)
