@@ -15,7 +15,7 @@ A new query is looked up by anchors. Selections over one anchor, and joins over 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
 from heapq import nsmallest
 from typing import TypeAlias
@@ -159,14 +159,14 @@ class Nodes:
         self.found[place] = found
         self._places_changed.add(place)
         self.entries[found.result.node].places.add(place)
-        self._need(found.result.node, found.columns)
+        self._need(found.result.node, found.columns, 1)
 
     def unsettle(self, place: str) -> int:
         """Takes a select away from its node, which is given back."""
         found = self.found.pop(place)
         self._places_changed.add(place)
         self.entries[found.result.node].places.discard(place)
-        self._need_no_more(found.result.node, found.columns)
+        self._need(found.result.node, found.columns, -1)
         return found.result.node
 
     def remove_unused(self, number: int) -> list[int]:
@@ -219,16 +219,16 @@ class Nodes:
 
     def attach(self, entry: Entry) -> None:
         """Makes a node a child of its parents, which then give it the columns that it needs."""
+        for parent in entry.parents:
+            self.entries[parent].children.add(entry.number)
         for columns in (_columns_read(entry), entry.columns):
-            for parent, its in self._of_parents(entry, columns):
-                self.entries[parent].children.add(entry.number)
-                self._need(parent, its)
+            self._need_of_parents(entry, columns, 1)
 
     def detach(self, entry: Entry) -> None:
+        for parent in entry.parents:
+            self.entries[parent].children.discard(entry.number)
         for columns in (entry.columns, _columns_read(entry)):
-            for parent, its in self._of_parents(entry, columns):
-                self.entries[parent].children.discard(entry.number)
-                self._need_no_more(parent, its)
+            self._need_of_parents(entry, columns, -1)
 
     def index(self, entry: Entry) -> None:
         """Lets a node be found by what it computes."""
@@ -253,29 +253,23 @@ class Nodes:
         if entry.anchors is not None:
             self._alike[entry.anchors, equations(entry.joined)].discard(entry.number)
 
-    def _need(self, number: int, columns: Collection[LegColumn]) -> None:
-        """Counts columns as needed once more; what a node did not have yet, its parents must give it."""
+    def _need(self, number: int, columns: Collection[LegColumn], times: int) -> None:
+        """Counts columns as needed once more, or once less. What a node did not need before, its parents must give it;
+        what it needs no more, they need not."""
         entry = self.entries[number]
-        added = {column for column in columns if not entry.columns[column]}
-        entry.columns.update(columns)
-        for parent, its in self._of_parents(entry, added):
-            self._need(parent, its)
+        for column in columns:
+            entry.columns[column] += times
+            if not entry.columns[column]:
+                del entry.columns[column]
+        changed = {column for column in columns if entry.columns[column] == (times > 0)}
+        self._need_of_parents(entry, changed, times)
 
-    def _need_no_more(self, number: int, columns: Collection[LegColumn]) -> None:
-        entry = self.entries[number]
-        entry.columns.subtract(columns)
-        gone = {column for column in columns if not entry.columns[column]}
-        for column in gone:
-            del entry.columns[column]
-        for parent, its in self._of_parents(entry, gone):
-            self._need_no_more(parent, its)
-
-    def _of_parents(self, entry: Entry, columns: Collection[LegColumn]) -> Iterator[tuple[int, frozenset[LegColumn]]]:
-        """Of some columns of a node, those of each of its parents, as that one counts legs."""
+    def _need_of_parents(self, entry: Entry, columns: Collection[LegColumn], times: int) -> None:
+        """Counts those of a node's columns that come from each of its parents, as that one counts legs."""
         first = 0
         for parent in entry.parents:
             legs = range(first, first + len(self.entries[parent].legs))
-            yield parent, frozenset((leg - first, name) for leg, name in columns if leg in legs)
+            self._need(parent, frozenset((leg - first, name) for leg, name in columns if leg in legs), times)
             first = legs.stop
 
 
