@@ -44,7 +44,7 @@ from bench import report
 from bench.charts import canvas
 from tests.support.fixed_statistics import FIRST_TWO, LAST_TWO, FixedStatistics
 from weft.loom import Loom
-from weft.optimizer.network import Patience
+from weft.optimizer.network.redeciding import Patience
 from weft.runtime.engine import Engine
 from weft.runtime.progress import Progress
 from weft.runtime.project_state import state_directory

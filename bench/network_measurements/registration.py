@@ -16,7 +16,7 @@ from bench.network_workloads.files import FED
 from bench.network_workloads.sets import bound_one_by_one
 from lab.join_sharing import weighted_size
 from weft.algebra import Select
-from weft.optimizer.network import Planner
+from weft.optimizer.network.planner import Planner
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 

@@ -7,7 +7,7 @@ import pytest
 from tests.optimizer.network.given import select
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.explain.condition_text import Leg, disjunction_text, named_legs
-from weft.optimizer.network import wanted
+from weft.optimizer.network.wanted import wanted
 
 F, S, T = Leg("f", TIMESTAMP), Leg("s", BIGINT), Leg("t", BIGINT)
 

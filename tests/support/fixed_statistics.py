@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind
 
 FIRST_TWO, LAST_TWO = "T1.k - T2.k = 0", "T1.p - T2.p = 0"
 

@@ -30,11 +30,11 @@ from weft.explain.plan_description import (
     SharedNode,
 )
 from weft.explain.project import Project, why_not_woven
-from weft.optimizer.network import MeasuredSizes, Planner, Redecided, SizeKey, SizeKind
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
-from weft.optimizer.network.redeciding import best_order, costs, order_of, order_text
-from weft.optimizer.network.sizes import share_known
+from weft.optimizer.network.planner import Planner
+from weft.optimizer.network.redeciding import Redecided, best_order, costs, order_of, order_text
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind, share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.optimizer.share_set_columns import Chain, described, why_not
 from weft.plan.log_ids import LogId, LogKind

@@ -9,7 +9,8 @@ from functools import cache
 
 from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
-from weft.optimizer.network import Planner, SizeKey, SizeKind, SizeStatistics
+from weft.optimizer.network.planner import Planner
+from weft.optimizer.network.sizes import SizeKey, SizeKind, SizeStatistics
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read

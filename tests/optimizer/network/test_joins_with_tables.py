@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.optimizer.network.given import register
-from weft.optimizer.network import Planner
+from weft.optimizer.network.planner import Planner
 
 
 @pytest.mark.parametrize(

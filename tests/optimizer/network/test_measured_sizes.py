@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
 from weft.optimizer.network import sizes as observed
-from weft.optimizer.network.sizes import ENOUGH, MOST, in_turn, stepped
+from weft.optimizer.network.sizes import ENOUGH, MOST, MeasuredSizes, SizeKey, SizeKind, in_turn, stepped
 
 SHARE = SizeKey(SizeKind.SHARE, ("stream f",), "T1.a > 1")
 ROWS = SizeKey(SizeKind.ROWS, ("stream f",))

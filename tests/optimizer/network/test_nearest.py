@@ -9,9 +9,9 @@ import pytest
 from lab.join_sharing import WithoutRestructuring
 from tests.optimizer.network.given import logs_of, register, select
 from tests.optimizer.network.test_random_networks import a_select
-from weft.optimizer.network import Planner
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry
+from weft.optimizer.network.planner import Planner
 from weft.predicates.clauses import Disjunction, PredicateSet, set_implies
 
 

@@ -13,7 +13,7 @@ from lab.join_sharing import CONFIGURATIONS
 from tests.optimizer.network.given import logs_of, select
 from tests.optimizer.network.naive import Evaluated, Logs, selected
 from weft.algebra import Select
-from weft.optimizer.network import Planner
+from weft.optimizer.network.planner import Planner
 from weft.plan.log_ids import LogId, LogKind
 from weft.predicates.operations import columns_of_set
 

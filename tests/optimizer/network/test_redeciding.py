@@ -13,17 +13,11 @@ from lab.join_sharing import WithoutJoinSharing
 from tests.optimizer.network.given import joins, logs_of, register, select, shape
 from tests.optimizer.network.test_random_networks import a_select, check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import (
-    MeasuredSizes,
-    Patience,
-    Planner,
-    Redecided,
-    Redeciding,
-    SizeKey,
-    SizeKind,
-    redeciding,
-    wanted,
-)
+from weft.optimizer.network import redeciding
+from weft.optimizer.network.planner import Planner
+from weft.optimizer.network.redeciding import Patience, Redecided, Redeciding
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind
+from weft.optimizer.network.wanted import wanted
 from weft.plan.log_ids import LogId, LogKind
 
 CHAIN = """SELECT a.a AS x FROM s [RANGE UNBOUNDED] a, t [RANGE UNBOUNDED] b, u [RANGE UNBOUNDED] c

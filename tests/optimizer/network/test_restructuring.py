@@ -9,7 +9,7 @@ from tests.optimizer.network.given import GivenSizes, joins, logs_of, register, 
 from tests.optimizer.network.naive import Evaluated, selected
 from tests.optimizer.network.test_random_networks import check, some_rows
 from weft.algebra import Select
-from weft.optimizer.network import Planner
+from weft.optimizer.network.planner import Planner
 
 FEW = GivenSizes({"stream s": 1_000})
 

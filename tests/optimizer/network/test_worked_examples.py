@@ -8,8 +8,8 @@ import pytest
 
 from lab.join_sharing import MatchPlan, WithoutInference, WithoutJoinSharing, WithoutRestructuring, weighted_size
 from tests.optimizer.network.given import GivenSizes, joins, logs_of, q1, register, select, shape
-from weft.optimizer.network import Planner
 from weft.optimizer.network.choose_joins import JoinChoice, NewJoin
+from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.wanted import wanted
 
 #: Transfers as the source has them: few of large amounts, most of one type; most amounts are there once.

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime.workload_run import Run
 from weft.arrays.key_hashes import KeyHashes
-from weft.optimizer.network import SizeKey, SizeKind
+from weft.optimizer.network.sizes import SizeKey, SizeKind
 from weft.predicates.domains import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher
 from weft.runtime.stages.joins.join_statistics import KEPT_HASHES, DistinctCount

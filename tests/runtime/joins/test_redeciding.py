@@ -17,7 +17,8 @@ from tests.runtime.workload_run import UNCOMMITTED, Run
 from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
 from weft.explain.project import Project
-from weft.optimizer.network import MeasuredSizes, Patience, SizeKind
+from weft.optimizer.network.redeciding import Patience
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKind
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.statistics import measured

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.joins.test_redeciding import AB, CHAIN, STREAMS, joined_first, watching
 from tests.runtime.workload_run import Run
-from weft.optimizer.network import SizeKey, SizeKind
+from weft.optimizer.network.sizes import SizeKey, SizeKind
 from weft.runtime.stages.joins import join_statistics as observing
 from weft.runtime.stages.joins.stored_network import recorded_sizes
 

@@ -8,24 +8,3 @@ planner.py           register and deregister: nodes that a select still lacks, a
 redeciding.py        what the joins of selects cost, and joins chosen again while they run
 nearest.py           why a node is not shared
 """
-
-from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided, Redeciding
-from weft.optimizer.network.sizes import NOTHING_KNOWN, MeasuredSizes, SizeKey, SizeKind, SizeStatistics
-from weft.optimizer.network.wanted import SelectNeeds, is_shareable, wanted
-
-__all__ = [
-    "NOTHING_KNOWN",
-    "ForcedChoices",
-    "MeasuredSizes",
-    "Patience",
-    "Planner",
-    "Redecided",
-    "Redeciding",
-    "SelectNeeds",
-    "SizeKey",
-    "SizeKind",
-    "SizeStatistics",
-    "is_shareable",
-    "wanted",
-]

@@ -27,7 +27,7 @@ from hashlib import blake2b
 from weft.algebra import Answers, Input, Query, Relation, Select, SetOperation, Source, Stream, Table
 from weft.algebra.properties import leaves, reads
 from weft.catalog.codec import dumps, loads
-from weft.optimizer.network import is_shareable
+from weft.optimizer.network.wanted import is_shareable
 from weft.optimizer.share_set_operators import arranged
 from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery, first_open_start, is_windowed
 from weft.plan.log_ids import LogId, LogKind

@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Column
-from weft.optimizer.network import MeasuredSizes, SizeKey, SizeKind
-from weft.optimizer.network.sizes import in_turn, share_known
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind, in_turn, share_known
 from weft.optimizer.network.wanted import legs_read
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network

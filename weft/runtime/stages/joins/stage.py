@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from weft.algebra import Select
 from weft.catalog import Catalog
-from weft.optimizer.network import ForcedChoices, MeasuredSizes, Patience, Redecided, Redeciding
+from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided, Redeciding
+from weft.optimizer.network.sizes import MeasuredSizes
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.cycle_state import CycleState, RowLogs

@@ -36,10 +36,10 @@ from typing import Any
 
 from weft.algebra import Select
 from weft.catalog import Catalog, CatalogError
-from weft.optimizer.network import MeasuredSizes, Redecided, SizeKey, SizeKind
 from weft.optimizer.network.nodes import require_sound
 from weft.optimizer.network.planner import Planner
-from weft.optimizer.network.sizes import NOTHING_KNOWN, SizeStatistics, in_turn
+from weft.optimizer.network.redeciding import Redecided
+from weft.optimizer.network.sizes import NOTHING_KNOWN, MeasuredSizes, SizeKey, SizeKind, SizeStatistics, in_turn
 from weft.plan.log_ids import LogId
 from weft.plan.network import Network
 
