@@ -284,11 +284,10 @@ def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunct
     missing = {part for subject in bare for part in subject.parts if part.domain.nullable} - _present(others)
     result = [disjunction_with((null_test(part, is_null=False),)) for part in missing]
     for subject, values in others.items():
-        same = given.get(subject)
-        if same is not None and same.literals[0].values == values:
-            result.append(same)
+        if subject in given and given[subject].literals[0].values == values:
+            result.append(given[subject])
         else:
-            result += [disjunction_with(each) for each in requirements(subject, values)]
+            result += map(disjunction_with, requirements(subject, values))
     return result
 
 

@@ -1,10 +1,9 @@
 """What follows from a predicate set, looking at all its disjunctions together: others, and selections from joins.
 
 **Entailment.** P implies a disjunction q iff no row satisfies P and makes q not TRUE. The literals of q that must not
-be TRUE are conditions themselves (the values outside their sets, NULL included), so the question is whether a predicate
-set can hold at all. Its canonical form already answers most of that. What it leaves open are choices, which are tried
-one by one within a limit of effort, and the inequalities among several columns, which are held against each other;
-texts and DOUBLEs take part in that through their order alone:
+be TRUE are conditions themselves, so the question is whether a predicate set can hold at all. Its canonical form
+answers most of that. What it leaves open are choices, which are tried one by one within a limit of effort, and the
+inequalities among several columns; texts and DOUBLEs take part in that through their order alone:
 
     (a < 4 OR a > 5) AND a > 4.5   and not   a > 5      →   4.5 < a <= 5, a < 4 OR a > 5   →   FALSE
     a < b AND b < c                implies   a < c          for columns of every type

@@ -8,14 +8,12 @@ first, and for every two parts that can be joined the index is asked whether tha
     {r1, r2}, {r3}   over (J1, F)       →  J2 subsumes it        free; both ten-day windows are left over
     {r2}, {r3}   over (F, F)            →  none                  costs |S1| + |S1| + |S1 ⋈ S1|
 
-What a shared join leaves over is not computed there but carried on: it may be left over by the next shared join too,
-and then all of it is one selection at the end. For each set of inputs a few of the best ways are kept, since the
-nearest join is not always the one that has the next join above it.
+What a shared join leaves over is carried on: it may be left over by the next shared join too, and then all of it is
+one selection at the end. For each set of inputs a few of the best ways are kept, since the nearest join is not always
+the one that has the next join above it.
 
-Tables are not joined with each other: whatever is joined, something of it flows.
-
-Inputs are added one by one: one side of every join is a log or a selection of one. Its rows are kept anyway, for all
-queries together, so a join needs the history of its other side alone, and joins by the same keys are few.
+Tables are not joined with each other: whatever is joined, something of it flows. Inputs are added one by one: one side
+of every join is a log or a selection of one, whose rows are kept anyway, for all queries together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The nodes of a network that is being planned, and the index that finds them: which of them compute what.
 
-Beside what a `Node` says, each node is known by what it computes since the last join or log below it, so that a chain
-of selections is found in one look-up, and by what it computes across one join:
+Each node is known by what it computes since the last join or log below it, so that a chain of selections is found in
+one look-up, and by what it computes across one join:
 
     its anchor       the nearest join or log at or below it: itself, unless it is a selection
     selected         what its rows satisfy beyond those of its anchor

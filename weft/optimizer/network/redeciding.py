@@ -18,14 +18,12 @@ none would ever leave it. What they cost is what the network would have to do mo
     q1, q2 ── J = r1 x r2 ──> …     now      |S1| + |S2| + |J| + …        in the order that they have
                                     better   |S2| + |S3| + |K| + …        in the best order, without J
 
-Tickets decide *when*, not how rows are divided meanwhile: a join keeps the pairs that others look for, so to divide
-rows between two orders, both would have to keep all pairs. So one order runs, and a sample of rows is tried on the
-joins that do not (`weft/runtime/stages/joins/join_statistics.py`): what is known of them is not what the order that
-runs lets through.
+Tickets decide *when*, not how rows are divided meanwhile: to divide rows between two orders, both would have to keep
+all pairs. So one order runs, and a sample of rows is tried on the joins that do not
+(`weft/runtime/stages/joins/join_statistics.py`).
 
-Nothing of this is state. Answers do not depend on the network: a select that reads a node finds the rows from its first
-cycle on there, and if they had not been kept for it, they are put together again from the logs in the cycle in which it
-comes (`stages/joins/network_pass.py`).
+Nothing of this is state. Answers do not depend on the network: rows that had not been kept for a select are put
+together again from the logs in the cycle in which it comes (`stages/joins/network_pass.py`).
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ What is measured is counted in every cycle, smoothed, and known in steps:
                  hardly anything
     in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
 
-A plan that followed every change of the data would change all the time. Between the smoothing and the steps, a
-number that swings by less than a factor of two around its mean leaves its step once or never, and one that has changed
-for good is known in a few cycles, however much it has changed. Planning sees the steps alone.
+So a number that swings by less than a factor of two around its mean leaves its step once or never, and one that has
+changed for good is known in a few cycles. Planning sees the steps alone.
 
 Shares are of combinations of rows of logs. What is known of a join's conditions is what was seen among the pairs that
 it looked at, and how many these were; together they say how many rows the join gives, however its conditions hang
