@@ -214,9 +214,17 @@ class FederationLedger:
             case Declared():
                 self._declare(entry)
             case QueryCreated():
-                self._create(place, entry)
+                statement = read(entry.text, self.names)
+                assert isinstance(statement, statements.CreateQuery)
+                self.names.queries[entry.query.lower()] = statement.query
+                stay = Stay(entry.provider, place, place)
+                self.queries[place] = StandingQuery(statement.query, entry.home, place, (stay,))
+                self.live[entry.query] = place
             case QueryDropped(query=name):
-                self._drop(name, place)
+                standing = self.queries[self.live.pop(name)]
+                del self.names.queries[name.lower()]
+                ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
+                self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
             case QueriesMoved(moves=moves):
                 self._hand_over(moves, place, broken_off=False)
             case BatchPublished():
@@ -239,19 +247,6 @@ class FederationLedger:
         elif isinstance(statement, statements.Drop) and statement.kind == "STREAM":
             stream = self.names.streams.pop(statement.name.lower())
             self.streams[stream.name].is_dropped = True
-
-    def _create(self, place: int, entry: QueryCreated) -> None:
-        statement = read(entry.text, self.names)
-        assert isinstance(statement, statements.CreateQuery)
-        self.names.queries[entry.query.lower()] = statement.query
-        self.queries[place] = StandingQuery(statement.query, entry.home, place, (Stay(entry.provider, place, place),))
-        self.live[entry.query] = place
-
-    def _drop(self, name: str, place: int) -> None:
-        standing = self.queries[self.live.pop(name)]
-        del self.names.queries[name.lower()]
-        ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
-        self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
 
     def _hand_over(self, moves: tuple[Handover, ...], place: int, *, broken_off: bool) -> None:
         """Cut what was said of who answers a query at a place, and have the target go on there."""

@@ -29,7 +29,7 @@ from weft.delivery.matching.conditions import clause_of
 from weft.federation.distribution.substreams import boxes_of, column_of, stream_reads
 from weft.plan import subscription
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Subscription
-from weft.predicates.domains import FIRST, LAST, Cut, Place, ValueSet, above, below
+from weft.predicates.domains import FIRST, LAST, Place, ValueSet, above, below
 from weft.predicates.normal_forms import Box
 from weft.predicates.row_matching import RowMatcher
 
@@ -121,9 +121,9 @@ def _compared(column: Column, values: ValueSet) -> Iterator[Comparison]:
         return
     if not values.spans:
         return
-    points = [_point(low, high) for low, high in values.spans]
-    listed = [_constant(each, column, math.floor) for each in points if each is not None]
-    if len(listed) == len(points) and all(each is not None and exact for each, exact in listed):
+    points = [low[1] for low, high in values.spans if low != FIRST and high != LAST and low[1] == high[1]]
+    listed = [_constant(each, column, math.floor) for each in points]
+    if len(listed) == len(values.spans) and all(each is not None and exact for each, exact in listed):
         yield Comparison(column.name, "in", tuple(each for each, _ in listed))
         return
     # What lies between several spans is wanted too: that is a little more than needed, and much shorter.
@@ -134,11 +134,6 @@ def _compared(column: Column, values: ValueSet) -> Iterator[Comparison]:
             is_strict = exact and cut == (above if operator == ">" else below)(cut[1])
             if constant is not None:
                 yield Comparison(column.name, operator if is_strict else f"{operator}=", constant)
-
-
-def _point(low: Cut, high: Cut) -> Place | None:
-    """The one value of a span, if it has just one."""
-    return low[1] if low != FIRST and high != LAST and low[1] == high[1] else None
 
 
 def _constant(place: Place, column: Column, rounded: Any) -> tuple[Value, bool]:
