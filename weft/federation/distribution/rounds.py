@@ -4,11 +4,8 @@
 bundles what it gets from below. So a coordinator decides about some hundreds of bundles and a handful of targets
 (providers, or the clusters below it), and coordinators side by side work at the same time.
 
-**Down.** If a target has more load than its limit, or much less than its part, diffusion says what must flow between
-which of them, and bundles that lose least (or gain) by it go along. Then all bundles are visited once: those that can
-go back to where they were at no loss do so, others move where they cost less, if what that saves until the next round
-is more than carrying the state costs. Children get their bundles and do the same, one level finer. Queries migrate
-once, when all is decided.
+**Down.** Each coordinator decides about its bundles, as docs/federation.md says under "Rounds". Children get their
+bundles and do the same, one level finer. Queries migrate once, when all is decided.
 
 The load limit gets wider on the way down: a root that used all of the slack would leave none to those below it.
 """
