@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -39,50 +40,42 @@ class Role(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(eq=False)
 class SiteProcess:
     """The roles of one site. `connect` reaches the broker, `make_engine` is None if the site runs no queries.
 
     Every `heartbeat` seconds it says that it is there.
     """
 
-    def __init__(
-        self,
-        site: str,
-        directory: Path,
-        connect: Callable[[], Transport],
-        make_engine: EngineMaker | None,
-        say: Callable[[str], None] = lambda sentence: None,
-        heartbeat: float = 10.0,
-    ) -> None:
-        self._site = site
-        self._directory = directory
-        self._connect = connect
-        self._make_engine = make_engine
-        self._say = say
-        self._heartbeat = heartbeat
-        self._stopped = threading.Event()
-        self._failure: BaseException | None = None
+    site: str
+    directory: Path
+    connect: Callable[[], Transport]
+    make_engine: EngineMaker | None
+    say: Callable[[str], None] = lambda sentence: None
+    heartbeat: float = 10.0
+    _stopped: threading.Event = field(default_factory=threading.Event, init=False)
+    _failure: BaseException | None = field(default=None, init=False)
 
     def stop(self) -> None:
         self._stopped.set()
 
     def run(self) -> None:
         """Take part until it is stopped. Raises what has gone wrong."""
-        make: list[Callable[[], Role]] = [lambda: SourceAgent(self._site, self._directory, self._connect())]
-        if self._make_engine is not None:
-            make.append(lambda: ResultInbox(self._site, self._directory, self._connect(), self._say))
+        make: list[Callable[[], Role]] = [lambda: SourceAgent(self.site, self.directory, self.connect())]
+        if self.make_engine is not None:
+            make.append(lambda: ResultInbox(self.site, self.directory, self.connect(), self.say))
         threads = [threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in make]
         threads.append(threading.Thread(target=self._beat, daemon=True))
         for thread in threads:
             thread.start()
-        if self._make_engine is not None:
-            self._guarded(partial(self._provider, self._make_engine))
+        if self.make_engine is not None:
+            self._guarded(partial(self._provider, self.make_engine))
         else:
             self._join(is_new=False)
             self._stopped.wait()
         reason = "it was asked to" if self._failure is None else str(self._failure) or type(self._failure).__name__
         # If the broker cannot be reached, the coordinator notices the silence.
-        with closing(self._connect()) as transport, suppress(BrokerError):
+        with closing(self.connect()) as transport, suppress(BrokerError):
             self._tell(transport, "stopped", reason=reason)
         for thread in threads:
             thread.join(30)
@@ -92,15 +85,15 @@ class SiteProcess:
     def _provider(self, make_engine: EngineMaker) -> Role:
         """The provider, when the federation has taken it in."""
         rejoin = partial(self._join, is_new=False)
-        provider = Provider(self._site, self._directory, self._connect(), make_engine, self._say, self._idle, rejoin)
+        provider = Provider(self.site, self.directory, self.connect(), make_engine, self.say, self._idle, rejoin)
         self._join(is_new=provider.is_new)
         provider.start_over()
-        self._say(f"{self._site} has joined; it goes on behind place {provider.place} of the log")
+        self.say(f"{self.site} has joined; it goes on behind place {provider.place} of the log")
         return provider
 
     def _guarded(self, make: Callable[[], Role]) -> None:
         try:
-            run_role(make, self._stopped, self._say)
+            run_role(make, self._stopped, self.say)
         except BaseException as error:
             self._failure = self._failure or error
             self._stopped.set()
@@ -111,9 +104,9 @@ class SiteProcess:
 
     def _join(self, *, is_new: bool) -> None:
         """Ask to be taken in, and wait until the log says so."""
-        with closing(self._connect()) as transport:
+        with closing(self.connect()) as transport:
             identity = uuid.uuid4().hex
-            fields = {"id": identity, "site": self._site, "new": is_new}
+            fields = {"id": identity, "site": self.site, "new": is_new}
             send(transport, COORDINATOR, identity, "join", fields)
             place = 0
             while not self._stopped.is_set():
@@ -127,15 +120,15 @@ class SiteProcess:
 
     def _beat(self) -> None:
         """Say now and then that the site is there, whatever its engine is busy with."""
-        with closing(self._connect()) as transport:
-            while not self._stopped.wait(self._heartbeat):
+        with closing(self.connect()) as transport:
+            while not self._stopped.wait(self.heartbeat):
                 with suppress(BrokerError):
                     self._tell(transport, "alive")
 
     def _tell(self, transport: Transport, kind: str, **fields: str) -> None:
         """Tell the coordinator how the site is."""
-        identity = f"{kind}/{self._site}/{time.time_ns()}"
-        send(transport, COORDINATOR, identity, kind, {"site": self._site, **fields})
+        identity = f"{kind}/{self.site}/{time.time_ns()}"
+        send(transport, COORDINATOR, identity, kind, {"site": self.site, **fields})
 
 
 def run_role(make: Callable[[], Role], stopped: threading.Event, say: Callable[[str], None]) -> None:
