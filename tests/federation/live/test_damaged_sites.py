@@ -95,6 +95,19 @@ def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> N
     assert _sent(broker) == [2, 4]
 
 
+def test_cycles_whose_answers_wait_are_not_deleted(tmp_path: Path) -> None:
+    broker = MemoryBroker()
+    store = _store(tmp_path, broker)
+    for cycle in range(9):
+        _answer(store, cycle)
+        store.committed(cycle)
+        store.delete(cycle)
+    assert store.send()
+    assert _sent(broker) == [cycle + 2 for cycle in range(9)]
+    store.delete(8)
+    assert [path.name for path in sorted(tmp_path.iterdir())][:2] == ["000000000005", "000000000006"]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("file", ["mark.json", "rows.parquet"])
 def test_a_cycle_is_not_run_again_on_damaged_rows(tmp_path: Path, file: str, damage: str) -> None:

@@ -165,8 +165,9 @@ class CycleStore:
         return bool(waiting)
 
     def delete(self, before: int) -> None:
-        """Delete the cycles before one, but for a few; all of their answers were sent."""
-        while len(self._cycles) > _KEPT and self._cycles[0] < before - _KEPT:
+        """Delete the cycles before one whose answers were sent, but for a few."""
+        unsent = 0 if self._sent is None else self._sent + 1
+        while len(self._cycles) > _KEPT and self._cycles[0] < min(before - _KEPT, unsent):
             shutil.rmtree(self._path(self._cycles.pop(0)))
 
     def _answers(self, cycle: int) -> list[tuple[str, dict[str, Any], bytes]]:
