@@ -20,12 +20,12 @@ from zlib import crc32
 APPLICATION_ID: Final = 0x77656674
 
 #: The version of the schema, in the header too (`PRAGMA user_version`). Files of other versions are refused.
-VERSION: Final = 9
+VERSION: Final = 10
 
 #: Tables without a sum: no answer depends on statistics, other processes write requests, a commit has the digest of its
 #: plan, and the index of computations is checked when it is read, and planned again.
 _UNCHECKED: Final = frozenset(
-    {"checksums", "computations", "conditions", "found", "next_computation", "plans", "requests", "statistics"}
+    {"checksums", "computations", "found", "next_computation", "plans", "requests", "statistics"}
 )
 
 _TABLES: Final = """
@@ -107,23 +107,8 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_pending ON requests (id) WHERE answer IS NULL;
 
--- The index of computations. Conditions that nodes have in common are kept once; a predicate set is the list of its
--- conditions' numbers, as JSON. `text` is for people, `stored` tells conditions apart.
-CREATE TABLE conditions (id INTEGER PRIMARY KEY, text TEXT NOT NULL, stored TEXT NOT NULL UNIQUE);
-CREATE TABLE computations (
-    number       INTEGER PRIMARY KEY,
-    parents      TEXT NOT NULL,
-    legs         TEXT NOT NULL,
-    predicates   TEXT NOT NULL,
-    timely       INTEGER NOT NULL,
-    level        INTEGER NOT NULL,
-    anchor       INTEGER NOT NULL,
-    selected     TEXT NOT NULL,
-    left_anchor  INTEGER,
-    right_anchor INTEGER,
-    joined       TEXT NOT NULL,
-    rows         INTEGER NOT NULL
-);
+-- The index of computations: what a node computes, as one document.
+CREATE TABLE computations (number INTEGER PRIMARY KEY, document TEXT NOT NULL, checksum INTEGER NOT NULL);
 CREATE TABLE found (
     place   TEXT PRIMARY KEY,
     node    INTEGER NOT NULL,

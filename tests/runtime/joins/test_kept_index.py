@@ -82,11 +82,11 @@ def test_a_cycle_that_fails_leaves_an_index_that_the_next_attempt_can_use(
     "statement",
     [
         "UPDATE next_computation SET made_by = 'another'",
-        "UPDATE computations SET parents = '[1'",
+        "UPDATE computations SET document = '[1'",
         *(
             pytest.param(each, marks=pytest.mark.prove)
             for each in (
-                "DELETE FROM conditions WHERE id % 2 = 0",
+                "DELETE FROM computations WHERE number % 2 = 0",
                 "UPDATE found SET node = 1",
                 "DELETE FROM found",
             )

@@ -54,7 +54,6 @@ class StoredNetwork:
         self.planner = Planner(statistics)
         #: Whether what is in the catalog is of no use, and has to go when something is written.
         self._is_anew = False
-        self._is_tidy = False
         if catalog is not None:
             self._take_up(catalog)
 
@@ -103,12 +102,10 @@ class StoredNetwork:
                 if self._is_anew:
                     catalog.computations.clear()
                 catalog.computations.save(changes, _code())
-                if not self._is_tidy:
-                    catalog.computations.delete_unused_conditions()
         except CatalogError:
             _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
             return
-        self._is_anew, self._is_tidy = False, True
+        self._is_anew = False
         self.planner.nodes.changes_are_kept()
 
 
