@@ -31,6 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ class StoredNetwork:
 def _code() -> str:
     """What tells this weft from any other: the digest of its source. Each may write conditions in its own way."""
     digest = blake2b(digest_size=16)
-    for path in sorted(Path(__file__).parents[2].rglob("*.py")):
+    for path in sorted(Path(str(files("weft"))).rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
