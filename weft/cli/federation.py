@@ -11,17 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from weft.cli.output import (
-    CommandFailure,
-    ConfOption,
-    JsonOption,
-    MasterOption,
-    print_either,
-    print_json,
-    print_table,
-    print_text,
-    reporting_failures,
-)
+from weft.cli import output
 from weft.cli.run import spark_settings
 
 AddressOption = Annotated[
@@ -46,7 +36,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
     if address is None:
         known = find_membership(site)
         if known is None:
-            raise CommandFailure(
+            raise output.CommandFailure(
                 f"{site} is not the directory of a federation's site; give --federation nats://host:port/name"
             )
         address = known.address
@@ -59,32 +49,32 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
 
 
 @federation.command()
-def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: JsonOption = False) -> None:
+def status(address: OptionalAddress = None, site: SiteOption = Path(), as_json: output.JsonOption = False) -> None:
     """Show which sites take part, what runs where, and how far each is."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         found = ask("status", address, site)["status"]
     if as_json:
-        print_json(found)
+        output.print_json(found)
         return
     leading = ", ".join(found["coordinators"]) or "nobody yet"
-    print_text(f"{len(found['queries'])} queries; entry {found['place']} of the log; led by {leading}")
+    output.print_text(f"{len(found['queries'])} queries; entry {found['place']} of the log; led by {leading}")
     if found["edge_cut"] is not None:
-        print_text(
+        output.print_text(
             f"edge cut {found['edge_cut']:,.0f} bytes/s × ms; the fullest has {found['fullest']:.2f} of its share"
         )
     sites = [
         (each["name"], each["state"], str(each["queries"]), f"{each['load']:.3f}", str(each["through"]))
         for each in found["sites"]
     ]
-    print_table(("site", "state", "queries", "load", "answered up to"), sites)
+    output.print_table(("site", "state", "queries", "load", "answered up to"), sites)
     streams = []
     for each in found["streams"]:
         clock = "-" if each["clock"] is None else str(each["clock"])
         rate = "-" if each["rate"] is None else f"{each['rate']:,.0f}"
         streams.append((each["name"], each["owner"], str(each["batches"]), clock, rate))
-    print_table(("stream", "owner", "batches", "clock", "bytes/s"), streams)
+    output.print_table(("stream", "owner", "batches", "clock", "bytes/s"), streams)
     queries = [(each["name"], each["home"], each["provider"], str(each["since"])) for each in found["queries"]]
-    print_table(("query", "home", "runs at", "since"), queries)
+    output.print_table(("query", "home", "runs at", "since"), queries)
 
 
 @federation.command()
@@ -95,18 +85,18 @@ def plan(
     budget: Annotated[
         float | None, typer.Option(help="At most so many bytes of state times milliseconds are carried.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show what a round of redistribution would move; with --apply, move it."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         found = ask("plan", address, site, apply=apply, budget=budget)
     if as_json:
-        print_json({"moves": found["moves"], "applied": apply})
+        output.print_json({"moves": found["moves"], "applied": apply})
         return
-    print_text("\n".join(found["said"]))
+    output.print_text("\n".join(found["said"]))
     moves = [(each["query"], each["source"], each["target"], f"{each['saves']:,.0f}") for each in found["moves"]]
     if moves:
-        print_table(("query", "from", "to", "saves"), moves)
+        output.print_table(("query", "from", "to", "saves"), moves)
 
 
 @federation.command()
@@ -115,10 +105,10 @@ def move(
     target: Annotated[str, typer.Argument(help="The provider that shall run it.")],
     address: OptionalAddress = None,
     site: SiteOption = Path(),
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Have a query run elsewhere. No answer is lost by it, and none comes twice."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         _print_said(ask("move", address, site, query=query, target=target)["said"], as_json)
 
 
@@ -127,10 +117,10 @@ def explain(
     query: Annotated[str, typer.Argument(help="The query.")],
     address: OptionalAddress = None,
     site: SiteOption = Path(),
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Say why a query runs where it runs, what it shares there, and what moving it would cost."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         _print_said(ask("explain", address, site, query=query)["said"], as_json)
 
 
@@ -139,16 +129,16 @@ def picture(
     file: Annotated[Path, typer.Argument(metavar="FILE.svg", help="Where to draw it.")],
     address: OptionalAddress = None,
     site: SiteOption = Path(),
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Draw the network: sites and links, loads, the ways of streams, and the tree of coordinators."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         file.write_text(ask("picture", address, site)["svg"])
         _print_said([f"{file} is drawn"], as_json)
 
 
 def _print_said(said: list[str], as_json: bool) -> None:
-    print_either(as_json, {"ok": True, "said": said}, *said)
+    output.print_either(as_json, {"ok": True, "said": said}, *said)
 
 
 def _stop_by_signals(stop: Callable[[], None]) -> None:
@@ -163,12 +153,12 @@ def provider(
     source_only: Annotated[
         bool, typer.Option("--source-only", help="Run no queries: only send the streams of this site.")
     ] = False,
-    master: MasterOption = None,
-    conf: ConfOption = None,
+    master: output.MasterOption = None,
+    conf: output.ConfOption = None,
     heartbeat: Annotated[float, typer.Option(help="Seconds between two signs of life.")] = 10.0,
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
-    with reporting_failures():
+    with output.reporting_failures():
         from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import SiteProcess
         from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
@@ -182,9 +172,9 @@ def provider(
 
             make_engine = spark_engines(master, settings)
         connect = partial(NatsTransport, server, name)
-        process = SiteProcess(site, directory, connect, make_engine, print_text, heartbeat)
+        process = SiteProcess(site, directory, connect, make_engine, output.print_text, heartbeat)
         _stop_by_signals(process.stop)
-        print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")
+        output.print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")
         process.run()
 
 
@@ -200,7 +190,7 @@ def coordinator(
     ] = 0.0,
 ) -> None:
     """Decide where the queries of a federation run. What it has decided is with the broker: it may be restarted."""
-    with reporting_failures():
+    with output.reporting_failures():
         from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
         from weft.federation.live.nats_transport import NatsTransport
@@ -214,9 +204,9 @@ def coordinator(
             NatsTransport(server, name),
             patience=patience,
             every=every or None,
-            say=print_text,
+            say=output.print_text,
         )
         stopped = threading.Event()
         _stop_by_signals(stopped.set)
-        print_text(f"coordinating {name}; Ctrl-C stops it")
-        run_role(lambda: coordination, stopped, print_text)
+        output.print_text(f"coordinating {name}; Ctrl-C stops it")
+        run_role(lambda: coordination, stopped, output.print_text)

@@ -10,26 +10,7 @@ import typer
 
 from weft.algebra.properties import leaves, name_of
 from weft.catalog import CATALOG_FILE, Catalog
-from weft.cli.output import (
-    PROBLEMS,
-    SITE_FILE,
-    CommandFailure,
-    JsonOption,
-    ProjectOption,
-    ScriptArgument,
-    open_project,
-    print_either,
-    print_json,
-    print_outcomes,
-    print_report,
-    print_table,
-    print_text,
-    read_script,
-    report_document,
-    reporting_failures,
-    require_project,
-    show_report,
-)
+from weft.cli import output
 from weft.explain.query_text import count, query_document
 from weft.loom import Loom, Registration, change
 from weft.loom.inspection import window_of
@@ -68,16 +49,16 @@ def init(
         list[str] | None,
         typer.Option(metavar="FOLDER", help="Let statements read and write files in this folder alone; repeatable."),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Create a project: a catalog, and an app.sql to start from. With --allow, limit what its statements may name."""
     if recover:
         _recover(directory, as_json)
         return
     created = []
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         if directory.exists() and not directory.is_dir():
-            raise CommandFailure(f"{directory} is a file; give a directory for the project")
+            raise output.CommandFailure(f"{directory} is a file; give a directory for the project")
         catalog, script = directory / CATALOG_FILE, directory / "app.sql"
         if not catalog.exists():
             created.append(str(catalog))
@@ -91,63 +72,65 @@ def init(
     following = [f"weft check {script}", f"weft register {script}{option}", f"weft explain{option}"]
     lines = [f"created {path}" for path in created] or [f"{directory} is a project already"]
     lines += ["", f"next, edit {script} and run:", *(f"  {command}" for command in following)]
-    print_either(as_json, {"ok": True, "project": str(directory), "created": created, "next": following}, *lines)
+    output.print_either(as_json, {"ok": True, "project": str(directory), "created": created, "next": following}, *lines)
 
 
 def _recover(directory: Path, as_json: bool) -> None:
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         if not directory.is_dir():
-            raise CommandFailure(f"{directory} is not a directory; give that of the project")
+            raise output.CommandFailure(f"{directory} is not a directory; give that of the project")
         replaced = Catalog.recover(directory)
         with Catalog.open(directory) as catalog:
             queries = len(catalog.queries())
     document = {"ok": True, "project": str(directory), "queries": queries, "replaced": replaced and str(replaced)}
     back = f"{directory / CATALOG_FILE} is back, with {count(queries, 'query', 'queries')}"
     moved = [] if replaced is None else [f"the file that was there is now {replaced}"]
-    print_either(as_json, document, back, *moved)
+    output.print_either(as_json, document, back, *moved)
 
 
 def check(
-    file: ScriptArgument,
+    file: output.ScriptArgument,
     project: Annotated[
         Path | None, typer.Option("--project", metavar="DIR", help="Check on top of what this project has registered.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Check a file of SQL: every problem with its line, without starting Spark."""
-    with reporting_failures(as_json):
-        script = read_script(file)
-        with open_project(project, write=False) if project is not None else nullcontext() as loom:
+    with output.reporting_failures(as_json):
+        script = output.read_script(file)
+        with output.open_project(project, write=False) if project is not None else nullcontext() as loom:
             report = check_script(script, loom.catalog if loom is not None else None)
-    show_report(report, script, file, as_json)
+    output.show_report(report, script, file, as_json)
 
 
-def register(file: ScriptArgument, project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+def register(
+    file: output.ScriptArgument, project: output.ProjectOption = Path(), as_json: output.JsonOption = False
+) -> None:
     """Run the statements of a file: all of them, or none if one has a problem. The project may be running."""
-    with reporting_failures(as_json):
-        script = read_script(file)
+    with output.reporting_failures(as_json):
+        script = output.read_script(file)
         report = _registered(script, project)
     _show(report, script, file, as_json)
 
 
 def _registered(script: str, project: Path) -> Registration:
-    if (project / SITE_FILE).exists():
+    if (project / output.SITE_FILE).exists():
         return registered_in_federation(script, project)
-    require_project(project)
+    output.require_project(project)
     return change(project, script)
 
 
 def _show(report: Registration, script: str, file: Path, as_json: bool) -> None:
     if as_json:
         results = [{"message": each.message, "columns": each.columns, "rows": each.rows} for each in report.outcomes]
-        print_json({**report_document(report, script, file), "outcomes": results})
+        output.print_json({**output.report_document(report, script, file), "outcomes": results})
     elif report.ok:
-        print_outcomes(report.outcomes)
+        output.print_outcomes(report.outcomes)
     else:
-        print_report(report, script, file)
-        print_text("nothing was registered")
+        output.print_report(report, script, file)
+        output.print_text("nothing was registered")
     if not report.ok:
-        raise typer.Exit(PROBLEMS)
+        raise typer.Exit(output.PROBLEMS)
 
 
 def registered_in_federation(script: str, site: Path) -> Registration:
@@ -167,21 +150,21 @@ def registered_in_federation(script: str, site: Path) -> Registration:
 
 def drop(
     name: Annotated[str, typer.Argument(help="The name of a query, stream, table or view.")],
-    project: ProjectOption = Path(),
-    as_json: JsonOption = False,
+    project: output.ProjectOption = Path(),
+    as_json: output.JsonOption = False,
 ) -> None:
     """Drop a query, stream, table or view. The project may be running."""
-    with reporting_failures(as_json):
-        kind = (_kind_in_federation if (project / SITE_FILE).exists() else _kind)(project, name)
+    with output.reporting_failures(as_json):
+        kind = (_kind_in_federation if (project / output.SITE_FILE).exists() else _kind)(project, name)
         quoted = "`" + name.replace("`", "``") + "`"
         done = _registered(f"DROP {kind} {quoted}", project)
         if not done.ok:
             problem = done.problems[0]
-            raise CommandFailure(f"{problem.message}; {problem.hint}")
+            raise output.CommandFailure(f"{problem.message}; {problem.hint}")
     if as_json:
-        print_json({"ok": True, "dropped": name})
+        output.print_json({"ok": True, "dropped": name})
     else:
-        print_outcomes(done.outcomes)
+        output.print_outcomes(done.outcomes)
 
 
 def _kind_in_federation(site: Path, name: str) -> str:
@@ -195,22 +178,22 @@ def _kind_in_federation(site: Path, name: str) -> str:
 
 
 def _kind(project: Path, name: str) -> str:
-    with open_project(project, write=False) as loom:
+    with output.open_project(project, write=False) as loom:
         kind, known = kind_of(name, loom.catalog), loom.catalog.known_names()
     if kind is not None:
         return "CONTINUOUS QUERY" if kind == "query" else kind.upper()
     hint = did_you_mean(name, known, "weft queries lists the queries")
-    raise CommandFailure(f"nothing is called '{name}'; {hint}")
+    raise output.CommandFailure(f"nothing is called '{name}'; {hint}")
 
 
-def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+def queries(project: output.ProjectOption = Path(), as_json: output.JsonOption = False) -> None:
     """List the continuous queries of a project."""
-    with reporting_failures(as_json), open_project(project, write=False) as loom:
+    with output.reporting_failures(as_json), output.open_project(project, write=False) as loom:
         registered = loom.catalog.queries()
         errors = loom.errors()
     reads = {each.name: list(dict.fromkeys(map(name_of, leaves(each.relation)))) for each in registered}
     if as_json:
-        print_json(
+        output.print_json(
             [{**query_document(each), "reads": reads[each.name], "error": errors.get(each.name)} for each in registered]
         )
     elif registered:
@@ -218,8 +201,8 @@ def queries(project: ProjectOption = Path(), as_json: JsonOption = False) -> Non
         for each in registered:
             state, columns = "error" if each.name in errors else "good", (field.name for field in each.relation.fields)
             rows.append((each.name, state, window_of(each), ", ".join(reads[each.name]), ", ".join(columns)))
-        print_table(("query", "state", "window", "reads", "columns"), rows)
+        output.print_table(("query", "state", "window", "reads", "columns"), rows)
         for name, sentence in errors.items():
-            print_text(f"query {name} is in error: {sentence}")
+            output.print_text(f"query {name} is in error: {sentence}")
     else:
-        print_text("no queries yet; register a file with: weft register app.sql")
+        output.print_text("no queries yet; register a file with: weft register app.sql")

@@ -19,23 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from weft.algebra.properties import clock_type
-from weft.cli.output import (
-    IN_ERROR,
-    PROBLEMS,
-    SITE_FILE,
-    CommandFailure,
-    ConfOption,
-    JsonOption,
-    MasterOption,
-    ProjectOption,
-    print_either,
-    print_json,
-    print_report,
-    problem_documents,
-    read_script,
-    reporting_failures,
-    stdout,
-)
+from weft.cli import output
 from weft.explain.query_text import clock_text, count
 from weft.files.private_files import private_folder
 from weft.loom import Loom
@@ -48,60 +32,62 @@ if TYPE_CHECKING:
 
 def run(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="SQL statements to register first.")] = None,
-    project: ProjectOption = Path(),
+    project: output.ProjectOption = Path(),
     until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all that is there is processed.")] = False,
-    master: MasterOption = None,
+    master: output.MasterOption = None,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="Begin a cycle every so often, as in '10 seconds'.")
     ] = None,
-    conf: ConfOption = None,
-    as_json: JsonOption = False,
+    conf: output.ConfOption = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Run the project's queries. Ctrl-C stops after the cycle that is running."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         settings = spark_settings(conf or [])
-        if (project / SITE_FILE).exists():
-            raise CommandFailure(f"{project} is the directory of a federation's site; run it with: weft provider")
+        if (project / output.SITE_FILE).exists():
+            raise output.CommandFailure(
+                f"{project} is the directory of a federation's site; run it with: weft provider"
+            )
         with Loom.open(project) as loom:
             if file is not None:
                 _register(loom, file, as_json)
             if not loom.catalog.streams():
-                raise CommandFailure("no stream is registered; give a file of statements: weft run app.sql")
+                raise output.CommandFailure("no stream is registered; give a file of statements: weft run app.sql")
             start = partial(
                 loom.start, master=master, settings=settings, until_idle=until_idle, interval=_interval(every)
             )
             totals = _run(loom, start, as_json)
             errors = loom.errors()
         if as_json:
-            print_json({"ok": not errors, **totals, **({"errors": errors} if errors else {})})
+            output.print_json({"ok": not errors, **totals, **({"errors": errors} if errors else {})})
         if errors:
             if not as_json:
                 for name, sentence in errors.items():
-                    stdout().print(Text(f"query {name} is in error: {sentence}", style="red"), soft_wrap=True)
-            raise typer.Exit(IN_ERROR)
+                    output.stdout().print(Text(f"query {name} is in error: {sentence}", style="red"), soft_wrap=True)
+            raise typer.Exit(output.IN_ERROR)
 
 
 def spark_settings(pairs: list[str]) -> dict[str, str]:
     """What `--conf` gives. Raises CommandFailure if one of them is no setting of Spark."""
     for pair in pairs:
         if not pair.startswith("spark.") or "=" not in pair:
-            raise CommandFailure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
+            raise output.CommandFailure(f"'{pair}' is no setting of Spark; write --conf spark.name=value")
         refused = fixed_refusal(pair.partition("=")[0])
         if refused is not None:
-            raise CommandFailure(f"{refused}; docs/running.md lists the settings that weft fixes")
+            raise output.CommandFailure(f"{refused}; docs/running.md lists the settings that weft fixes")
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _register(loom: Loom, file: Path, as_json: bool) -> None:
     """Register the statements of a file, all of them or none."""
-    script = read_script(file)
+    script = output.read_script(file)
     report = loom.register(script)
     if not report.ok:
         if as_json:
-            print_json({"ok": False, "problems": problem_documents(report.problems, script)})
+            output.print_json({"ok": False, "problems": output.problem_documents(report.problems, script)})
         else:
-            print_report(report, script, file)
-        raise typer.Exit(PROBLEMS)
+            output.print_report(report, script, file)
+        raise typer.Exit(output.PROBLEMS)
 
 
 def _interval(every: str | None) -> str | None:
@@ -109,13 +95,13 @@ def _interval(every: str | None) -> str | None:
         try:
             durations.parse(every)
         except durations.BadDuration as bad:
-            raise CommandFailure(f"--every '{every}' is no length of time: {bad}") from None
+            raise output.CommandFailure(f"--every '{every}' is no length of time: {bad}") from None
     return every
 
 
 def _run(loom: Loom, start: Callable[..., object], as_json: bool) -> dict[str, int]:
     """Run a loom until it stops or is asked to, and show its progress."""
-    console = stdout()
+    console = output.stdout()
     # What libraries log stays off the terminal: when Java goes, each connection to it leaves a trace of its own.
     log = private_folder(loom.directory / "log") / "java.log"
     logging.basicConfig(filename=log, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -209,16 +195,16 @@ CREATE CONTINUOUS QUERY joined AS
 """
 
 
-def warm_up(as_json: JsonOption = False) -> None:
+def warm_up(as_json: output.JsonOption = False) -> None:
     """Compile kernels and archive Spark's classes, once, so that later starts take about half the time."""
     from weft.runtime.spark.class_archive import archive, make_archive
 
     path = archive()
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         make_archive(path, _run_some_queries)
     size = path.stat().st_size
     said = f"kernels are compiled, Spark's classes are archived ({size / 1e6:.0f} MB)"
-    print_either(as_json, {"ok": True, "archive": str(path), "bytes": size}, said)
+    output.print_either(as_json, {"ok": True, "archive": str(path), "bytes": size}, said)
 
 
 def _run_some_queries(settings: dict[str, str]) -> None:
@@ -248,15 +234,15 @@ def _run_some_queries(settings: dict[str, str]) -> None:
 def demo(
     folder: Annotated[Path, typer.Option(help="Where its data and state go.")] = Path("build/demo"),
     queries: Annotated[int | None, typer.Option(help="How many queries; all 300 unless given.")] = None,
-    master: MasterOption = None,
-    as_json: JsonOption = False,
+    master: output.MasterOption = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""
     from weft.demo.show import run
     from weft.demo.workload import ALL
 
     count = ALL if queries is None else queries
-    with reporting_failures(as_json):
-        totals = run(folder, Console(quiet=True) if as_json else stdout(), count=count, master=master)
+    with output.reporting_failures(as_json):
+        totals = run(folder, Console(quiet=True) if as_json else output.stdout(), count=count, master=master)
     if as_json:
-        print_json({"ok": True, "queries": count, **asdict(totals)})
+        output.print_json({"ok": True, "queries": count, **asdict(totals)})

@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.catalog import CATALOG_FILE
-from weft.cli.output import (
-    SITE_FILE,
-    CommandFailure,
-    JsonOption,
-    ProjectOption,
-    print_either,
-    print_json,
-    print_table,
-    print_text,
-    reporting_failures,
-)
+from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.delivery import Batch, Dropped
@@ -39,14 +29,14 @@ def delivery_of(project: Path) -> Path:
     """The delivery directory of a project, or of a federation's site. Raises CommandFailure if there is none."""
     from weft.delivery.log.delivery_log import delivery_directory
 
-    if not (project / CATALOG_FILE).exists() and not (project / SITE_FILE).exists():
-        raise CommandFailure(f"there is no project in {project}; create one with: weft init {project}")
+    if not (project / CATALOG_FILE).exists() and not (project / output.SITE_FILE).exists():
+        raise output.CommandFailure(f"there is no project in {project}; create one with: weft init {project}")
     return delivery_directory(project)
 
 
 def tail(
     query: Annotated[str, typer.Argument(help="The query's name.")],
-    project: ProjectOption = Path(),
+    project: output.ProjectOption = Path(),
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="ADDRESS", help="An edge, weft://host:port, or nats://host:port/project."),
@@ -61,10 +51,10 @@ def tail(
     ] = None,
     count: Annotated[int | None, typer.Option("--count", help="End after so many answers.")] = None,
     token: TokenOption = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show a query's answers as they come; with --json, one JSON object per line. Ctrl-C ends it."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         from weft.delivery import subscribe
 
         place = source or delivery_of(project)
@@ -98,7 +88,7 @@ def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
         typer.echo(json_lines(shown).decode(), nl=False)
     else:
         for row in shown.to_pylist():
-            print_text("  ".join(f"{name}={_text(value)}" for name, value in row.items()))
+            output.print_text("  ".join(f"{name}={_text(value)}" for name, value in row.items()))
     return None if left is None else left - shown.num_rows
 
 
@@ -114,7 +104,7 @@ def _time(text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:
-        raise CommandFailure(f"'{text}' is no time; write it as 2030-01-31 or 2030-01-31T12:00:00") from None
+        raise output.CommandFailure(f"'{text}' is no time; write it as 2030-01-31 or 2030-01-31T12:00:00") from None
 
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -145,7 +135,7 @@ def edge(
     ] = 600,
 ) -> None:
     """Take rows once over one link, and serve many users with them. Edges can take their rows from edges."""
-    with reporting_failures():
+    with output.reporting_failures():
         from weft.delivery.edges.edge import EdgeSettings
 
         asyncio.run(_serve(EdgeSettings(upstream, state, host, port, access, token, linger)))
@@ -163,7 +153,7 @@ async def _serve(settings: EdgeSettings) -> None:
             guard = "users need tokens" if edge.needs_tokens else "nobody needs a token: give --access to change that"
             typer.echo(f"weft: this edge can be reached from other machines, unencrypted; {guard}", err=True)
         port = await edge.start()
-        print_text(f"listening on weft://{settings.host}:{port}")
+        output.print_text(f"listening on weft://{settings.host}:{port}")
         await ending.wait()
     finally:
         await edge.close()
@@ -171,16 +161,16 @@ async def _serve(settings: EdgeSettings) -> None:
 
 def token(
     name: Annotated[str | None, typer.Argument(help="For whom; without it, who has a token is shown.")] = None,
-    project: ProjectOption = Path(),
+    project: output.ProjectOption = Path(),
     allow: Annotated[
         list[str] | None,
         typer.Option(metavar="QUERY", help="A query, or a pattern like 'sales_*'; more than one if need be."),
     ] = None,
     revoke: Annotated[bool, typer.Option("--revoke", help="Make the token worthless.")] = False,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, answers need a token."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         from weft.delivery.log import access
 
         directory = delivery_of(project)
@@ -188,19 +178,19 @@ def token(
             _list(access.Access.read(directory / access.ACCESS), as_json)
         elif revoke:
             access.revoke(directory, name)
-            print_either(as_json, {"revoked": name}, f"the token of {name} is worthless now")
+            output.print_either(as_json, {"revoked": name}, f"the token of {name} is worthless now")
         elif not allow:
-            raise CommandFailure("say what the token allows: --allow QUERY, or --allow '*' for all")
+            raise output.CommandFailure("say what the token allows: --allow QUERY, or --allow '*' for all")
         else:
             made = access.grant(directory, name, allow)
-            print_either(as_json, {"name": name, "token": made}, made)
+            output.print_either(as_json, {"name": name, "token": made}, made)
 
 
 def _list(found: Access, as_json: bool) -> None:
     grants = found.grants or ()
     if as_json:
-        print_json([{"name": each.name, "queries": list(each.queries)} for each in grants])
+        output.print_json([{"name": each.name, "queries": list(each.queries)} for each in grants])
     elif found.grants is None:
-        print_text("no token is needed: everyone who can reach the project may take its answers")
+        output.print_text("no token is needed: everyone who can reach the project may take its answers")
     else:
-        print_table(("name", "queries"), [(each.name, ", ".join(each.queries)) for each in grants])
+        output.print_table(("name", "queries"), [(each.name, ", ".join(each.queries)) for each in grants])

@@ -36,20 +36,10 @@ from weft.plan.facts import NOT_MEASURED, Facts, Measurements, key_set
 from weft.plan.normal_form import normalised
 from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.statistics import rates
+from weft.runtime.stages.windows import tree_choice
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes
 from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, reduction
-from weft.runtime.stages.windows.tree_choice import (
-    SOME_KEYS,
-    CohortKey,
-    TreeChoice,
-    asked_of,
-    choose_trees,
-    cohorts,
-    cost_terms,
-    finest_rate,
-    lanes_of,
-)
 from weft.runtime.stages.windows.window_tree import TreeSpec
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
 from weft.windows.counting import edge_rate
@@ -95,8 +85,8 @@ class _StreamDescription:
         self.source = _stream_of(next(iter(shapes.values())))
         self.shapes, self.rate, self.facts, self.hosts = shapes, rate, facts, hosts
         self._windowed = {name: each for name, each in shapes.items() if not each.is_running}
-        self._grouping = choose_trees(self._windowed, facts)
-        self._edge_rate = finest_rate(self._windowed)
+        self._grouping = tree_choice.choose_trees(self._windowed, facts)
+        self._edge_rate = tree_choice.finest_rate(self._windowed)
         #: The queries of each tree. Trees are numbered in the order of their cohorts.
         self._members: dict[TreeSpec, list[str]] = {spec: [] for spec in self._grouping.kernels}
         for name, spec in self._grouping.tree_of.items():
@@ -137,7 +127,7 @@ class _StreamDescription:
                 tuple(dict.fromkeys(self.readable(m.name) for name in names for m in running[name].all_measures)),
                 tuple(names),
             )
-            for (conditions, keys), names in cohorts(running).items()
+            for (conditions, keys), names in tree_choice.cohorts(running).items()
         )
 
     def queries(self, stream: SharedStream) -> Iterator[WovenQuery]:
@@ -160,7 +150,7 @@ class _StreamDescription:
         for name, shape in self._windowed.items():
             likes = shape.window, shape.all_measures, shape.keys
             if likes not in known:
-                grouping = choose_trees({name: shape}, self.facts)
+                grouping = tree_choice.choose_trees({name: shape}, self.facts)
                 known[likes] = self._final_cost(grouping.tree_of[name], grouping)
             costs[name] = known[likes]
         return costs
@@ -186,8 +176,10 @@ class _StreamDescription:
 
     def _described(self, specs: Sequence[TreeSpec], of_other_cohorts: Mapping[TreeSpec, Apart]) -> Cohort:
         first, clock = specs[0], clock_type(self.source)
-        partition = [[asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
-        weighed_by = cost_terms(first.keys, lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts)
+        partition = [[tree_choice.asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
+        weighed_by = tree_choice.cost_terms(
+            first.keys, tree_choice.lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts
+        )
         apart = dict(of_other_cohorts)
         if len(specs) > 1:
             for position, (nearest, added) in nearest_neighbours(partition, weighed_by.costing).items():
@@ -212,10 +204,10 @@ class _StreamDescription:
             tuple(trees),
         )
 
-    def _final_cost(self, spec: TreeSpec, grouping: TreeChoice) -> Fraction:
+    def _final_cost(self, spec: TreeSpec, grouping: tree_choice.TreeChoice) -> Fraction:
         """The cost of a tree's kernels: each of them answers all windows of the tree."""
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
-        keys = self.facts.number_of_keys(spec.keys) or SOME_KEYS
+        keys = self.facts.number_of_keys(spec.keys) or tree_choice.SOME_KEYS
         kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
         spent = (count * cost_per_tick(kernel, asked_of_all, rate, keys=keys) for kernel, count in kernels.items())
         return sum(spent, Fraction(0))
@@ -235,7 +227,7 @@ def _weighed(nearest: int, saved: Fraction, added: Fraction) -> Apart:
 
 def _nearest_of_other_cohorts(numbers: Mapping[TreeSpec, int], readable: Callable[[str], str]) -> dict[TreeSpec, Apart]:
     """For each tree the nearest one of another cohort: the first of those that differ in as little as possible."""
-    like: dict[object, dict[CohortKey, TreeSpec]] = {}
+    like: dict[object, dict[tree_choice.CohortKey, TreeSpec]] = {}
     for spec in numbers:
         for likeness in _likenesses(spec):
             like.setdefault(likeness, {}).setdefault(_cohort(spec), spec)
@@ -258,7 +250,7 @@ def _difference(own: TreeSpec, other: TreeSpec, readable: Callable[[str], str]) 
     return " and ".join(differences)
 
 
-def _cohort(spec: TreeSpec) -> CohortKey:
+def _cohort(spec: TreeSpec) -> tree_choice.CohortKey:
     return spec.conditions, spec.keys
 
 

@@ -11,27 +11,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from weft.algebra import (
-    Aggregate,
-    AggregateRef,
-    Answers,
-    Call,
-    Column,
-    Expression,
-    Input,
-    KeyRef,
-    Literal,
-    Query,
-    Relation,
-    Retain,
-    Select,
-    SetOperation,
-    Source,
-    Stream,
-    Table,
-    Window,
-    WindowBound,
-)
+from weft import algebra
 from weft.algebra.secrets import shown_options, shown_sql
 from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
 from weft.predicates.terms import quoted_text
@@ -77,7 +57,7 @@ def clock_text(value: int, clock: DataType) -> str:
     return (_EPOCH + timedelta(microseconds=value)).isoformat(sep=" ")
 
 
-def window_text(window: Window, clock: DataType) -> str:
+def window_text(window: algebra.Window, clock: DataType) -> str:
     if window.range is None:
         return "[RANGE UNBOUNDED]"
     origin = f" ORIGIN {duration_text(window.origin, clock)}" if window.origin else ""
@@ -85,22 +65,22 @@ def window_text(window: Window, clock: DataType) -> str:
     return f"[RANGE {duration_text(window.range, clock)}{slide}{origin}]"
 
 
-def expression_text(expression: Expression) -> str:
+def expression_text(expression: algebra.Expression) -> str:
     """An expression as SQL; keys and aggregates of a grouped select appear as #0 and @0."""
-    if isinstance(expression, Column):
+    if isinstance(expression, algebra.Column):
         return f"{expression.source}.{expression.name}" if expression.source else expression.name
-    if isinstance(expression, Literal):
+    if isinstance(expression, algebra.Literal):
         return _literal(expression)
-    if isinstance(expression, KeyRef):
+    if isinstance(expression, algebra.KeyRef):
         return f"#{expression.index}"
-    if isinstance(expression, AggregateRef):
+    if isinstance(expression, algebra.AggregateRef):
         return f"@{expression.index}"
-    if isinstance(expression, WindowBound):
+    if isinstance(expression, algebra.WindowBound):
         return "window_end" if expression.end else "window_start"
     return _call(expression)
 
 
-def _literal(literal: Literal) -> str:
+def _literal(literal: algebra.Literal) -> str:
     value = literal.value
     if value is None:
         return "NULL"
@@ -117,7 +97,7 @@ def _literal(literal: Literal) -> str:
     return str(value)
 
 
-def _call(call: Call) -> str:
+def _call(call: algebra.Call) -> str:
     args = [expression_text(arg) for arg in call.args]
     if call.op in _INFIX:
         return "(" + f" {call.op.upper()} ".join(args) + ")"
@@ -129,12 +109,12 @@ def _call(call: Call) -> str:
     return f"{call.op.upper()}({', '.join(args)})"
 
 
-def aggregate_text(aggregate: Aggregate) -> str:
+def aggregate_text(aggregate: algebra.Aggregate) -> str:
     args = ", ".join(expression_text(arg) for arg in aggregate.args) or "*"
     return f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{args})"
 
 
-def query_text(query: Query) -> str:
+def query_text(query: algebra.Query) -> str:
     """A bound query as an indented tree, with the types of its columns."""
     columns = ", ".join(f"{field.name} {field.type}" for field in query.relation.fields)
     clock = f"clock {query.clock}" if query.clock else "clock hidden"
@@ -144,8 +124,8 @@ def query_text(query: Query) -> str:
     return "\n".join(lines)
 
 
-def relation_lines(relation: Relation) -> Iterator[str]:
-    if isinstance(relation, SetOperation):
+def relation_lines(relation: algebra.Relation) -> Iterator[str]:
+    if isinstance(relation, algebra.SetOperation):
         all_ = " all" if relation.all else ""
         window = f" {window_text(relation.window, relation.clock_type)}" if relation.window else ""
         yield f"{relation.operator.value.lower()}{all_}{window}{_retain(relation.retain, relation.clock_type)}"
@@ -155,7 +135,7 @@ def relation_lines(relation: Relation) -> Iterator[str]:
     yield from _select_lines(relation)
 
 
-def _select_lines(select: Select) -> Iterator[str]:
+def _select_lines(select: algebra.Select) -> Iterator[str]:
     clock = select.clock_type
     words = ["select"]
     if select.distinct:
@@ -181,24 +161,24 @@ def _select_lines(select: Select) -> Iterator[str]:
         yield from _indented(_input_lines(each, clock))
 
 
-def _input_lines(input_: Input, clock: DataType) -> Iterator[str]:
+def _input_lines(input_: algebra.Input, clock: DataType) -> Iterator[str]:
     window = f" {window_text(input_.window, clock)}" if input_.window else ""
     kind, name = _source(input_.source)
     yield f"from {kind}{f' {name}' if name else ''}{window} as {input_.alias}"
-    if isinstance(input_.source, (Select, SetOperation)):
+    if isinstance(input_.source, (algebra.Select, algebra.SetOperation)):
         yield from _indented(relation_lines(input_.source))
 
 
-def _source(source: Source) -> tuple[str, str | None]:
+def _source(source: algebra.Source) -> tuple[str, str | None]:
     """What an input reads, and its name if it has one."""
-    if isinstance(source, Answers):
+    if isinstance(source, algebra.Answers):
         return "query", source.query
-    if isinstance(source, (Stream, Table)):
+    if isinstance(source, (algebra.Stream, algebra.Table)):
         return type(source).__name__.lower(), source.name
     return "subquery", None
 
 
-def _retain(retain: Retain | None, clock: DataType) -> str:
+def _retain(retain: algebra.Retain | None, clock: DataType) -> str:
     if retain is None:
         return ""
     return " retain unbounded" if retain.ticks is None else f" retain {duration_text(retain.ticks, clock)}"
@@ -228,7 +208,7 @@ def some(texts: Sequence[str]) -> str:
 # -- documents --------------------------------------------------------------------------------------------------------
 
 
-def query_document(query: Query) -> Document:
+def query_document(query: algebra.Query) -> Document:
     """A bound query: its columns, and the tree of relations that computes them."""
     sink = query.sink
     return {
@@ -242,10 +222,10 @@ def query_document(query: Query) -> Document:
     }
 
 
-def relation_document(relation: Relation) -> Document:
+def relation_document(relation: algebra.Relation) -> Document:
     """A select, or a set operator with its two operands."""
     clock = relation.clock_type
-    if isinstance(relation, SetOperation):
+    if isinstance(relation, algebra.SetOperation):
         return {
             "kind": relation.operator.value.lower(),
             "all": relation.all,
@@ -269,19 +249,19 @@ def relation_document(relation: Relation) -> Document:
     }
 
 
-def window_document(window: Window, clock: DataType) -> Document:
+def window_document(window: algebra.Window, clock: DataType) -> Document:
     """A window in ticks and as a user writes it; its range is null if it never closes."""
     return {**asdict(window), "text": window_text(window, clock)}
 
 
-def _input_document(input_: Input, clock: DataType) -> Document:
+def _input_document(input_: algebra.Input, clock: DataType) -> Document:
     kind, name = _source(input_.source)
     own: Document = {"alias": input_.alias, "window": input_.window and window_document(input_.window, clock)}
-    if isinstance(input_.source, (Select, SetOperation)):
+    if isinstance(input_.source, (algebra.Select, algebra.SetOperation)):
         return {"kind": kind, **own, "relation": relation_document(input_.source)}
     return {"kind": kind, "name": name, **own}
 
 
-def _retain_document(retain: Retain | None) -> Document | None:
+def _retain_document(retain: algebra.Retain | None) -> Document | None:
     """How long rows are remembered; null ticks are for ever."""
     return None if retain is None else {"ticks": retain.ticks}

@@ -16,19 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DOUBLE, DataType, Kind
-from weft.kernels.monoids import (
-    COUNT,
-    MOMENTS,
-    NONFINITE,
-    SUM_OF_DOUBLES,
-    extreme,
-    extreme_record,
-    ieee_sum,
-    limbs_for,
-    nan_greatest,
-    sum_of_integers,
-    whole_sum,
-)
+from weft.kernels import monoids
 from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, ordered_fields
 
 
@@ -63,22 +51,22 @@ def _column(values: Array, valid: Array) -> Values:
     return Values(values, np.asarray(valid, dtype=bool))
 
 
-COUNTING = Need(COUNT)
+COUNTING = Need(monoids.COUNT)
 
 # --- SUM -------------------------------------------------------------------------------------------------------------
 
 
 def _sum_needs(types: Sequence[DataType]) -> tuple[Need, ...]:
     if types[0].is_floating:
-        return (COUNTING, Need(SUM_OF_DOUBLES), Need(NONFINITE))
-    return (COUNTING, Need(sum_of_integers(limbs_for(types[0]))))
+        return (COUNTING, Need(monoids.SUM_OF_DOUBLES), Need(monoids.NONFINITE))
+    return (COUNTING, Need(monoids.sum_of_integers(monoids.limbs_for(types[0]))))
 
 
 def _sum_lower(records: Sequence[Columns], signature: Signature) -> Values:
     (count,), *sums = records
     if signature.arguments[0].is_floating:
-        return _column(ieee_sum(sums[0][0], sums[1][0]), count > 0)
-    total = whole_sum(sums[0])
+        return _column(monoids.ieee_sum(sums[0][0], sums[1][0]), count > 0)
+    total = monoids.whole_sum(sums[0])
     return _column(total, (count > 0) & _fits(total, signature.result))
 
 
@@ -115,15 +103,15 @@ def _divide_half_up(dividend: int, divisor: int) -> int:
 
 
 def _extreme_needs(greatest: bool, types: Sequence[DataType]) -> tuple[Need, ...]:
-    nonfinite = (Need(NONFINITE),) if types[0].is_floating else ()
-    return (COUNTING, Need(extreme(types[0], greatest)), *nonfinite)
+    nonfinite = (Need(monoids.NONFINITE),) if types[0].is_floating else ()
+    return (COUNTING, Need(monoids.extreme(types[0], greatest)), *nonfinite)
 
 
 def _extreme_lower(greatest: bool, records: Sequence[Columns], signature: Signature) -> Values:
     (count,), value, *nonfinite = records
     type_ = signature.arguments[0]
     if nonfinite:
-        return _column(nan_greatest(value[0], nonfinite[0][0], greatest), count > 0)
+        return _column(monoids.nan_greatest(value[0], nonfinite[0][0], greatest), count > 0)
     # Records of several columns end with those of the value.
     return _column(from_ordered(value[-len(ordered_fields("value", type_)) :], type_), count > 0)
 
@@ -146,7 +134,7 @@ def _spread_lower(less: int, root: bool, records: Sequence[Columns], signature: 
 
 def _by_needs(greatest: bool, types: Sequence[DataType]) -> tuple[Need, ...]:
     value, by = types
-    return (Need(extreme_record((by,), value, greatest), (0, 1)),)
+    return (Need(monoids.extreme_record((by,), value, greatest), (0, 1)),)
 
 
 def _by_lower(greatest: bool, records: Sequence[Columns], signature: Signature) -> Values:
@@ -160,7 +148,7 @@ def _by_lower(greatest: bool, records: Sequence[Columns], signature: Signature) 
 
 
 def _of_spread(less: int, root: bool) -> AggregateFunction:
-    return AggregateFunction(lambda types: (Need(MOMENTS),), partial(_spread_lower, less, root))
+    return AggregateFunction(lambda types: (Need(monoids.MOMENTS),), partial(_spread_lower, less, root))
 
 
 def _extreme(greatest: bool) -> AggregateFunction:
@@ -173,7 +161,7 @@ def _extreme_by(greatest: bool) -> AggregateFunction:
 
 FUNCTIONS: Mapping[str, AggregateFunction] = {
     "count": AggregateFunction(
-        lambda types: (Need(COUNT, tuple(range(len(types)))),),
+        lambda types: (Need(monoids.COUNT, tuple(range(len(types)))),),
         lambda records, signature: _column(records[0][0], np.ones(records[0][0].shape)),
     ),
     "sum": AggregateFunction(_sum_needs, _sum_lower),

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
+from weft.predicates import terms
 from weft.predicates.domains import DAY, Domain, Facts, Place, contains, days, domain_of, floating, satisfying
 from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
@@ -43,17 +44,6 @@ from weft.predicates.polynomials import (
     scaled,
     times,
     variable,
-)
-from weft.predicates.terms import (
-    atom_of,
-    canonical,
-    columns_of,
-    is_exact,
-    order_of,
-    subject_of,
-    sum_of,
-    term_of,
-    text_of,
 )
 
 #: That a polynomial is at most, or at least, a number.
@@ -90,12 +80,12 @@ def read(expression: Expression, facts: Facts) -> Reading | None:
             polynomials = [reading.polynomial, *(polynomial for polynomial, _, _ in reading.guards)]
             if all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials):
                 return reading
-    return read_whole(expression, facts) if is_exact(expression.type) else None
+    return read_whole(expression, facts) if terms.is_exact(expression.type) else None
 
 
 def read_whole(expression: Expression, facts: Facts) -> Reading:
     """An expression of an exact type as a single atom."""
-    atom = atom_of(expression, facts)
+    atom = terms.atom_of(expression, facts)
     return Reading(variable(atom), atom.range, atom.step, frozenset({atom}))
 
 
@@ -123,11 +113,11 @@ def _read_call(call: Call, facts: Facts) -> Reading | None:
 
 def _read_cast(call: Call, facts: Facts) -> Reading | None:
     source, target = call.args[0].type, call.type
-    if not (is_exact(source) or source.is_floating) or (source.is_floating and not target.is_floating):
+    if not (terms.is_exact(source) or source.is_floating) or (source.is_floating and not target.is_floating):
         return None
     inner = read(call.args[0], facts)
     if inner is None or Kind.DATE not in (source.kind, target.kind):
-        return _fitted(inner, target) if is_exact(target) or target.is_floating else None
+        return _fitted(inner, target) if terms.is_exact(target) or target.is_floating else None
     return _fitted(_multiplied(inner, Fraction(DAY)), target) if target.kind is Kind.TIMESTAMP else None
 
 
@@ -204,10 +194,10 @@ def comparison(operator: str, left: Expression, right: Expression, facts: Facts)
     """
     if any(isinstance(side, Literal) and side.value is None for side in (left, right)):
         return None
-    columns = columns_of(left) | columns_of(right)
+    columns = terms.columns_of(left) | terms.columns_of(right)
     known = frozenset((column, facts[column]) for column in columns if column in facts)
     # Expressions may be equal that are not the same: 0.0 and -0.0. Their texts differ.
-    return _compared_sides(operator, left, right, known, (text_of(left), text_of(right)))
+    return _compared_sides(operator, left, right, known, (terms.text_of(left), terms.text_of(right)))
 
 
 @lru_cache(maxsize=_MOST_KEPT)
@@ -225,7 +215,7 @@ def _compared_sides(
     result = _compared_sums(operator, readings[0], readings[1])
     if result is None or all(try_expression(literal) is not None for literal in result):
         return result
-    if not is_exact(left.type):
+    if not terms.is_exact(left.type):
         return _compared_terms(operator, left, right, facts)
     undivided = (
         reading if isinstance(side, Literal) and reading is not None else read_whole(side, facts)
@@ -243,7 +233,7 @@ def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple
             return None
         found |= dict.fromkeys(parts)
     cancelled = (left.atoms | right.atoms) - polynomial.atoms
-    vanished = (sum_of(variable(atom))[0] for atom in sorted(cancelled) if atom.domain.nullable)
+    vanished = (terms.sum_of(variable(atom))[0] for atom in sorted(cancelled) if atom.domain.nullable)
     found |= dict.fromkeys(null_test(subject, is_null=False) for subject in vanished)
     return tuple(found)
 
@@ -254,23 +244,23 @@ def _compared(polynomial: Polynomial, operator: str, bound: Fraction) -> tuple[T
     varying = polynomial.varying
     if not varying.terms:
         return () if contains(satisfying(operator, bound), Fraction(0)) else None
-    subject, factor = sum_of(varying)
+    subject, factor = terms.sum_of(varying)
     return literals_of(subject, operator if factor > 0 else MIRRORED[operator], bound / factor) or None
 
 
 def _compared_terms(operator: str, left: Expression, right: Expression, facts: Facts) -> tuple[Triple, ...] | None:
     """A comparison whose sides are not taken apart."""
-    left, right = canonical(left), canonical(right)
+    left, right = terms.canonical(left), terms.canonical(right)
     if isinstance(left, Literal) and isinstance(right, Literal):
         return () if contains(satisfying(operator, place_of(right)), place_of(left)) else None
     if isinstance(left, Literal):
         return _compared_terms(MIRRORED[operator], right, left, facts)
     if isinstance(right, Literal):
-        return literals_of(term_of(left), operator, place_of(right)) or None
-    if text_of(left) == text_of(right):
+        return literals_of(terms.term_of(left), operator, place_of(right)) or None
+    if terms.text_of(left) == terms.text_of(right):
         # x = x is TRUE wherever x has a value; NaN is equal to itself.
-        return (null_test(subject_of(left, facts), is_null=False),) if operator in ("=", "<=", ">=") else None
-    order, is_turned = order_of(left, right)
+        return (null_test(terms.subject_of(left, facts), is_null=False),) if operator in ("=", "<=", ">=") else None
+    order, is_turned = terms.order_of(left, right)
     return literals_of(order, MIRRORED[operator] if is_turned else operator, Fraction(0))
 
 

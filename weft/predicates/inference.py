@@ -37,6 +37,7 @@ from itertools import pairwise
 from math import gcd
 from typing import TypeAlias
 
+from weft.predicates import domains, literals
 from weft.predicates.clauses import (
     Disjunction,
     PredicateSet,
@@ -45,32 +46,7 @@ from weft.predicates.clauses import (
     follows_from_one,
     predicate_set,
 )
-from weft.predicates.domains import (
-    FIRST,
-    LAST,
-    Cut,
-    Place,
-    Span,
-    ValueSet,
-    above,
-    below,
-    intersection,
-    is_subset,
-    settled,
-    value_set,
-)
 from weft.predicates.literal_expressions import try_expression
-from weft.predicates.literals import (
-    IS_NULL,
-    MIRRORED,
-    Triple,
-    alternatives,
-    excluded,
-    literals_of,
-    lower_end,
-    requirements,
-    upper_end,
-)
 from weft.predicates.polynomials import Monomial
 from weft.predicates.terms import Order, Subject, Sum, term_of, text_of
 
@@ -166,7 +142,9 @@ def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effo
     """Whether a disjunction is found to be TRUE wherever a set is."""
     if follows_from_one(disjunction, predicates):
         return True
-    opposed = (disjunction_of(alternatives(each.subject, excluded(each))) for each in disjunction.literals)
+    opposed = (
+        disjunction_of(literals.alternatives(each.subject, literals.excluded(each))) for each in disjunction.literals
+    )
     counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
     return _is_impossible(counterexamples, iter(range(effort)))
 
@@ -179,11 +157,11 @@ def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
     clause = _next_choice(predicates, related)
     if clause is None:
         return False
-    choices: Iterable[Triple] = clause.literals
+    choices: Iterable[literals.Triple] = clause.literals
     if len(clause.literals) == 1:
         (unequal,) = clause.literals
         assert unequal.bound is not None
-        choices = (each for op in ("<", ">") for each in literals_of(unequal.subject, op, unequal.bound))
+        choices = (each for op in ("<", ">") for each in literals.literals_of(unequal.subject, op, unequal.bound))
     rest = [each for each in predicates.disjunctions if each != clause]
     return all(
         next(steps, None) is not None and _is_impossible(predicate_set([*rest, disjunction_with((each,))]), steps)
@@ -211,7 +189,7 @@ def _related(predicates: PredicateSet) -> set[str]:
     return set().union(*(variables for variables in found if len(variables) > 1))
 
 
-def _variables(literal: Triple) -> set[str]:
+def _variables(literal: literals.Triple) -> set[str]:
     subject = literal.subject
     if isinstance(subject, Sum):
         return {_name(monomial) for monomial, _ in subject.polynomial.terms}
@@ -224,10 +202,10 @@ def _name(monomial: Monomial) -> str:
 
 def _inequalities(predicates: PredicateSet, related: set[str]) -> Iterator[Inequality]:
     """What the literals that must hold say as inequalities, if there are any among several variables."""
-    constants: dict[type, set[Place]] = {}
+    constants: dict[type, set[domains.Place]] = {}
     for each in predicates.disjunctions:
         literal = each.literals[0] if len(each.literals) == 1 else None
-        if literal is None or literal.operator == IS_NULL or not related & _variables(literal):
+        if literal is None or literal.operator == literals.IS_NULL or not related & _variables(literal):
             continue
         subject, bound = literal.subject, literal.bound
         if isinstance(subject, Sum):
@@ -271,7 +249,7 @@ class Fact:
     """Values that a subject is among, and the comparisons that this was inferred by."""
 
     subject: Subject
-    values: ValueSet
+    values: domains.ValueSet
     way: frozenset[str]
 
 
@@ -281,19 +259,19 @@ def with_inferred(predicates: PredicateSet) -> PredicateSet:
     return predicate_set([*predicates.disjunctions, *additional]) if additional else predicates
 
 
-def inferred(predicates: PredicateSet) -> tuple[tuple[Triple, ...], ...]:
+def inferred(predicates: PredicateSet) -> tuple[tuple[literals.Triple, ...], ...]:
     """The inferred selections alone, each as the literals of a disjunction, in the order of their texts."""
     # NULL takes part in no comparison, so it is not handed on. What the type says already is not, either.
-    present = {subject: ValueSet(values.spans) for subject, values in predicates.values_by_subject.items()}
+    present = {subject: domains.ValueSet(values.spans) for subject, values in predicates.values_by_subject.items()}
     known = {each: values for each, values in present.items() if len(each.sources) == 1 and values != each.domain.whole}
-    found: dict[Subject, ValueSet] = {}
+    found: dict[Subject, domains.ValueSet] = {}
     for fact in _closure(known, list(_links(predicates))):
         if fact.way:
-            found[fact.subject] = intersection(found.get(fact.subject, fact.values), fact.values)
-    result: list[tuple[Triple, ...]] = []
+            found[fact.subject] = domains.intersection(found.get(fact.subject, fact.values), fact.values)
+    result: list[tuple[literals.Triple, ...]] = []
     for subject, values in found.items():
-        if subject not in known or not is_subset(known[subject], values):
-            clauses = requirements(subject, values)
+        if subject not in known or not domains.is_subset(known[subject], values):
+            clauses = literals.requirements(subject, values)
             if all(try_expression(literal) is not None for clause in clauses for literal in clause):
                 result.extend(clauses)
     return tuple(sorted(result, key=lambda clause: [literal.text for literal in clause]))
@@ -308,16 +286,16 @@ def _links(predicates: PredicateSet) -> Iterator[ComparisonLink]:
             left, right = term_of(subject.left), term_of(subject.right)
             if len(left.sources) == len(right.sources) == 1 and left.sources != right.sources:
                 yield ComparisonLink(literal.text, right, left, operator)
-                yield ComparisonLink(literal.text, left, right, MIRRORED[operator])
+                yield ComparisonLink(literal.text, left, right, literals.MIRRORED[operator])
         elif isinstance(subject, Sum) and subject.halves is not None:
             assert isinstance(literal.bound, Fraction)
             for (origin, a), (target, b) in (subject.halves, subject.halves[::-1]):
                 # From a·origin + b·target op c to target op' (c − a·origin) / b.
-                turned = operator if b > 0 else MIRRORED[operator]
+                turned = operator if b > 0 else literals.MIRRORED[operator]
                 yield ComparisonLink(literal.text, origin, target, turned, -a / b, literal.bound / b)
 
 
-def _closure(known: dict[Subject, ValueSet], links: list[ComparisonLink]) -> list[Fact]:
+def _closure(known: dict[Subject, domains.ValueSet], links: list[ComparisonLink]) -> list[Fact]:
     facts = [Fact(subject, values, frozenset()) for subject, values in known.items()]
     latest = facts
     while latest and len(facts) <= _MOST_FACTS:
@@ -336,45 +314,45 @@ def _closure(known: dict[Subject, ValueSet], links: list[ComparisonLink]) -> lis
 
 def _covers(fact: Fact, other: Fact) -> bool:
     """Whether everything that follows from the other fact follows from this one."""
-    return fact.subject == other.subject and fact.way <= other.way and is_subset(fact.values, other.values)
+    return fact.subject == other.subject and fact.way <= other.way and domains.is_subset(fact.values, other.values)
 
 
-def _handed_on(values: ValueSet, link: ComparisonLink) -> ValueSet | None:
+def _handed_on(values: domains.ValueSet, link: ComparisonLink) -> domains.ValueSet | None:
     """What a comparison says of its target if its origin is among some values; None if nothing."""
     spans = sorted(_image(span, link) for span in values.spans)
     if not spans:
         return None
     low, high = spans[0][0], max(span[1] for span in spans)
     if link.operator in (">", ">="):
-        spans = [(above(low[1]) if link.operator == ">" and low != FIRST else low, LAST)]
+        spans = [(domains.above(low[1]) if link.operator == ">" and low != domains.FIRST else low, domains.LAST)]
     elif link.operator in ("<", "<="):
-        spans = [(FIRST, below(high[1]) if link.operator == "<" and high != LAST else high)]
-    result = settled(value_set(spans), link.target.domain)
+        spans = [(domains.FIRST, domains.below(high[1]) if link.operator == "<" and high != domains.LAST else high)]
+    result = domains.settled(domains.value_set(spans), link.target.domain)
     return None if result == link.target.domain.whole else result
 
 
-def _image(span: Span, link: ComparisonLink) -> Span:
+def _image(span: domains.Span, link: ComparisonLink) -> domains.Span:
     """What a span of the origin is for the target: its ends as literals write them, without those that the type sets.
 
     `a > 3` of amounts in cents hands on 3, not 3.01: what follows is as weak as what was said, by a cent, and meets
     what follows from other queries.
     """
     domain, (low, high) = link.origin.domain, span
-    ends = FIRST, LAST
+    ends = domains.FIRST, domains.LAST
     if low != domain.first:
-        operator, place = lower_end(low, domain)
-        ends = above(place) if operator == ">" else below(place), LAST
+        operator, place = literals.lower_end(low, domain)
+        ends = domains.above(place) if operator == ">" else domains.below(place), domains.LAST
     if high != domain.last:
-        operator, place = upper_end(high, domain)
-        ends = ends[0], below(place) if operator == "<" else above(place)
+        operator, place = literals.upper_end(high, domain)
+        ends = ends[0], domains.below(place) if operator == "<" else domains.above(place)
     if not isinstance(link.target, Sum):
         return ends
     first, last = (_mapped(cut, link) for cut in ends)
     return (first, last) if link.factor > 0 else (last, first)
 
 
-def _mapped(cut: Cut, link: ComparisonLink) -> Cut:
-    if cut in (FIRST, LAST):
-        return cut if link.factor > 0 else (LAST if cut == FIRST else FIRST)
+def _mapped(cut: domains.Cut, link: ComparisonLink) -> domains.Cut:
+    if cut in (domains.FIRST, domains.LAST):
+        return cut if link.factor > 0 else (domains.LAST if cut == domains.FIRST else domains.FIRST)
     _, place, side = cut
     return (0, link.factor * place + link.shift, side if link.factor > 0 else 1 - side)

@@ -18,23 +18,7 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from weft.algebra import Kind
-from weft.predicates.domains import (
-    FIRST,
-    ONLY_NULL,
-    Cut,
-    Domain,
-    Place,
-    Span,
-    ValueSet,
-    above,
-    complement,
-    date_of,
-    gaps,
-    intersection,
-    is_in_calendar,
-    satisfying,
-    settled,
-)
+from weft.predicates import domains
 from weft.predicates.polynomials import number_text
 from weft.predicates.terms import Order, Subject, Sum, quoted_text, text_of
 
@@ -46,7 +30,7 @@ NEGATED = {"<": ">=", "<=": ">", "=": "!=", ">=": "<", ">": "<=", "!=": "="}
 MOST_KEPT = 10_000
 
 #: An operator and a constant, which some operators have not.
-_Comparison: TypeAlias = tuple[str, Place | None]
+_Comparison: TypeAlias = tuple[str, domains.Place | None]
 
 _EPOCH = datetime(1970, 1, 1)  # UTC, as all timestamps are
 
@@ -58,30 +42,30 @@ class Triple:
     text: str
     subject: Subject = field(compare=False, repr=False)
     operator: str = field(compare=False, repr=False)
-    bound: Place | None = field(compare=False, repr=False)
+    bound: domains.Place | None = field(compare=False, repr=False)
 
     @cached_property
-    def values(self) -> ValueSet:
+    def values(self) -> domains.ValueSet:
         """The values of the subject for which the literal is TRUE."""
         domain = self.subject.domain
         if self.bound is None:
-            return ONLY_NULL if self.operator == IS_NULL else domain.whole
+            return domains.ONLY_NULL if self.operator == IS_NULL else domain.whole
         return _values(self.operator, self.bound, domain)
 
 
-def excluded(literal: Triple) -> ValueSet:
+def excluded(literal: Triple) -> domains.ValueSet:
     """The values of the subject, NULL perhaps included, for which the literal is not TRUE."""
-    return intersection(complement(literal.values), literal.subject.domain.everything)
+    return domains.intersection(domains.complement(literal.values), literal.subject.domain.everything)
 
 
-def literals_of(subject: Subject, operator: str, bound: Place) -> tuple[Triple, ...]:
+def literals_of(subject: Subject, operator: str, bound: domains.Place) -> tuple[Triple, ...]:
     """The literal `subject operator bound`, or none if no value satisfies it."""
     return alternatives(subject, _values(operator, bound, subject.domain))
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def _values(operator: str, bound: Place, domain: Domain) -> ValueSet:
-    return settled(satisfying(operator, bound), domain)
+def _values(operator: str, bound: domains.Place, domain: domains.Domain) -> domains.ValueSet:
+    return domains.settled(domains.satisfying(operator, bound), domain)
 
 
 def null_test(subject: Subject, is_null: bool) -> Triple:
@@ -98,7 +82,7 @@ def restated(literal: Triple, subject: Subject, factor: Fraction) -> Triple:
     return result
 
 
-def alternatives(subject: Subject, values: ValueSet) -> tuple[Triple, ...]:
+def alternatives(subject: Subject, values: domains.ValueSet) -> tuple[Triple, ...]:
     """The fewest literals of which one must be TRUE for the subject to be in a set, one way for each set.
 
     The set is one that a disjunction of literals can have: between its first span and its last there are single values.
@@ -107,12 +91,12 @@ def alternatives(subject: Subject, values: ValueSet) -> tuple[Triple, ...]:
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def _alternatives(values: ValueSet, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
+def _alternatives(values: domains.ValueSet, domain: domains.Domain, is_order: bool) -> tuple[_Comparison, ...]:
     result: list[_Comparison] = [(IS_NULL, None)] if values.null else []
     if values.spans == domain.whole.spans:
         return (*result, (IS_NOT_NULL, None))
     if len(values.spans) == 2 and values.spans[0][0] == domain.first and values.spans[1][1] == domain.last:
-        hole = only_value(gaps(values)[0], domain)
+        hole = only_value(domains.gaps(values)[0], domain)
         if hole is not None:
             return (*result, ("!=", hole))
     for span in values.spans:
@@ -120,7 +104,7 @@ def _alternatives(values: ValueSet, domain: Domain, is_order: bool) -> tuple[_Co
     return tuple(result)
 
 
-def _is_short_as_disjunction(values: ValueSet, domain: Domain) -> bool:
+def _is_short_as_disjunction(values: domains.ValueSet, domain: domains.Domain) -> bool:
     """Whether one disjunction has fewer literals than the ends and gaps of a set, or it is just one literal."""
     first, last = domain.first, domain.last
     inner = [span for span in values.spans if span[0] != first and span[1] != last]
@@ -129,11 +113,11 @@ def _is_short_as_disjunction(values: ValueSet, domain: Domain) -> bool:
         if domain.step is None and only_value((low, high), domain) is None:
             return False  # the values are countless
         listed += 1 if domain.step is None else int((high[1] - low[1]) / domain.step)
-    around = 2 * len(gaps(values)) + (values.spans[0][0] != first) + (values.spans[-1][1] != last)
+    around = 2 * len(domains.gaps(values)) + (values.spans[0][0] != first) + (values.spans[-1][1] != last)
     return listed < around or listed <= 1
 
 
-def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...], ...]:
+def requirements(subject: Subject, values: domains.ValueSet) -> tuple[tuple[Triple, ...], ...]:
     """The fewest disjunctions that must all be TRUE for the subject to be in a set, one way for each set.
 
     One disjunction if that is shorter, as for `x = 1 OR x = 5`. Otherwise the set's two ends and its gaps:
@@ -143,16 +127,16 @@ def requirements(subject: Subject, values: ValueSet) -> tuple[tuple[Triple, ...]
     domain = subject.domain
     if not values.spans or _is_short_as_disjunction(values, domain):
         return (alternatives(subject, values),)
-    openings = [(domain.first, values.spans[0][0]), *gaps(values), (values.spans[-1][1], domain.last)]
+    openings = [(domain.first, values.spans[0][0]), *domains.gaps(values), (values.spans[-1][1], domain.last)]
     around = (
         tuple(span for span in ((domain.first, low), (high, domain.last)) if span[0] < span[1])
         for low, high in openings
         if low < high
     )
-    return tuple(alternatives(subject, ValueSet(spans, values.null)) for spans in around)
+    return tuple(alternatives(subject, domains.ValueSet(spans, values.null)) for spans in around)
 
 
-def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Comparison, ...]:
+def _comparisons_of(span: domains.Span, domain: domains.Domain, is_order: bool) -> tuple[_Comparison, ...]:
     low, high = span
     point = only_value(span, domain)
     if point is not None and not (is_order and point):
@@ -166,16 +150,16 @@ def _comparisons_of(span: Span, domain: Domain, is_order: bool) -> tuple[_Compar
     return tuple(("=", low[1] + n * domain.step) for n in range(count))
 
 
-def only_value(span: Span, domain: Domain) -> Place | None:
+def only_value(span: domains.Span, domain: domains.Domain) -> domains.Place | None:
     """The only value in a span, if it has just one."""
     low, high = span
-    if low == FIRST or low[2] == 1:
+    if low == domains.FIRST or low[2] == 1:
         return None
-    place: Place = low[1]
-    return place if high == domain.settle(above(place)) else None
+    place: domains.Place = low[1]
+    return place if high == domain.settle(domains.above(place)) else None
 
 
-def lower_end(cut: Cut, domain: Domain) -> tuple[str, Place]:
+def lower_end(cut: domains.Cut, domain: domains.Domain) -> tuple[str, domains.Place]:
     """What lies above a cut, as an operator and a constant: the one way to write it."""
     _, place, side = cut
     if domain.step is not None and _simplicity(place - domain.step) < _simplicity(place):
@@ -183,7 +167,7 @@ def lower_end(cut: Cut, domain: Domain) -> tuple[str, Place]:
     return (">" if side else ">="), place
 
 
-def upper_end(cut: Cut, domain: Domain) -> tuple[str, Place]:
+def upper_end(cut: domains.Cut, domain: domains.Domain) -> tuple[str, domains.Place]:
     """What lies below a cut, as an operator and a constant: the one way to write it."""
     _, place, side = cut
     if domain.step is None:
@@ -197,7 +181,7 @@ def _simplicity(value: Fraction) -> tuple[int, int]:
     return value.denominator, len(str(abs(value.numerator)).rstrip("0"))
 
 
-def _triple(subject: Subject, operator: str, bound: Place | None) -> Triple:
+def _triple(subject: Subject, operator: str, bound: domains.Place | None) -> Triple:
     if bound is None:
         text = f"{subject.text} {operator}"
     elif isinstance(subject, Order):
@@ -207,7 +191,7 @@ def _triple(subject: Subject, operator: str, bound: Place | None) -> Triple:
     return Triple(text, subject, operator, bound)
 
 
-def bound_text(subject: Subject, bound: Place) -> str:
+def bound_text(subject: Subject, bound: domains.Place) -> str:
     """A constant as SQL writes it beside its subject; differences of times are plain numbers."""
     if isinstance(bound, str):
         return quoted_text(bound)
@@ -218,9 +202,9 @@ def bound_text(subject: Subject, bound: Place) -> str:
     if isinstance(subject, Sum):
         kind = subject.atom.expression.type.kind if subject.atom is not None else None
         if kind is Kind.DATE:
-            return f"DATE '{date_of(bound)}'"
+            return f"DATE '{domains.date_of(bound)}'"
         if kind is Kind.TIMESTAMP:
-            if not is_in_calendar(bound):
+            if not domains.is_in_calendar(bound):
                 return f"timestamp_micros({bound})"
             return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
         return number_text(bound)

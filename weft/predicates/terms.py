@@ -22,18 +22,8 @@ from typing import TypeAlias
 
 from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
 from weft.algebra.types import INT
+from weft.predicates import polynomials
 from weft.predicates.domains import Domain, Facts, domain_of
-from weft.predicates.polynomials import (
-    Atom,
-    Monomial,
-    Polynomial,
-    oriented,
-    range_of,
-    step_of,
-    text_of_polynomial,
-    variable,
-    with_atoms,
-)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INFIX = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "div"})
@@ -167,11 +157,11 @@ class Sum(_Read):
     """A polynomial without constant, in the one orientation."""
 
     text: str
-    polynomial: Polynomial = field(compare=False, repr=False)
+    polynomial: polynomials.Polynomial = field(compare=False, repr=False)
     domain: Domain = field(compare=False, repr=False)
 
     @cached_property
-    def atom(self) -> Atom | None:
+    def atom(self) -> polynomials.Atom | None:
         """The atom that this subject is, if it is no more than that."""
         return self.polynomial.single
 
@@ -184,18 +174,18 @@ class Sum(_Read):
         """The subjects that must all have a value for this one to have a value, and that is enough."""
         if self.atom is not None:
             return (self,)
-        return tuple(sum_of(variable(atom))[0] for atom in sorted(self.polynomial.atoms))
+        return tuple(sum_of(polynomials.variable(atom))[0] for atom in sorted(self.polynomial.atoms))
 
     @cached_property
     def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
         """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
-        by_source: dict[tuple[str, ...], list[tuple[Monomial, Fraction]]] = {}
+        by_source: dict[tuple[str, ...], list[tuple[polynomials.Monomial, Fraction]]] = {}
         for monomial, coefficient in self.polynomial.terms:
             sources = sorted({source for atom in monomial for source in sources_of(atom.expression)})
             by_source.setdefault(tuple(sources), []).append((monomial, coefficient))
         if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
             return None
-        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source))
+        return tuple(sum_of(polynomials.Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source))
 
 
 @dataclass(frozen=True)
@@ -236,21 +226,23 @@ class Order(_Read):
 Subject: TypeAlias = Sum | Term | Order
 
 
-def atom_of(expression: Expression, facts: Facts) -> Atom:
+def atom_of(expression: Expression, facts: Facts) -> polynomials.Atom:
     """An expression of an exact type as an atom."""
     term = canonical(expression)
     known = facts.get(term) if isinstance(term, Column) else None
-    return Atom(text_of(term), term, known or domain_of(term.type))
+    return polynomials.Atom(text_of(term), term, known or domain_of(term.type))
 
 
-def sum_of(varying: Polynomial) -> tuple[Sum, Fraction]:
+def sum_of(varying: polynomials.Polynomial) -> tuple[Sum, Fraction]:
     """The subject of a polynomial without constant, and the factor between the two."""
-    unique, factor = oriented(varying)
+    unique, factor = polynomials.oriented(varying)
     if unique.single is not None:
         return Sum(unique.single.text, unique, unique.single.domain), factor
-    low, high = range_of(unique)
+    low, high = polynomials.range_of(unique)
     nullable = any(atom.domain.nullable for atom in unique.atoms)
-    return Sum(text_of_polynomial(unique), unique, Domain(low, high, step_of(unique), nullable)), factor
+    return Sum(
+        polynomials.text_of_polynomial(unique), unique, Domain(low, high, polynomials.step_of(unique), nullable)
+    ), factor
 
 
 def term_of(expression: Expression) -> Term:
@@ -268,7 +260,7 @@ def order_of(left: Expression, right: Expression) -> tuple[Order, bool]:
 def subject_of(expression: Expression, facts: Facts) -> Subject:
     """An expression as a subject, not taken apart."""
     if is_exact(expression.type):
-        return sum_of(variable(atom_of(expression, facts)))[0]
+        return sum_of(polynomials.variable(atom_of(expression, facts)))[0]
     return term_of(expression)
 
 
@@ -279,8 +271,8 @@ def renamed_subject(subject: Subject, names: Mapping[str, str]) -> tuple[Subject
     """
     if isinstance(subject, Sum):
         terms = {atom: canonical(with_sources(atom.expression, names)) for atom in subject.polynomial.atoms}
-        atoms = {atom: Atom(text_of(term), term, atom.domain) for atom, term in terms.items()}
-        return sum_of(with_atoms(subject.polynomial, atoms))
+        atoms = {atom: polynomials.Atom(text_of(term), term, atom.domain) for atom, term in terms.items()}
+        return sum_of(polynomials.with_atoms(subject.polynomial, atoms))
     if isinstance(subject, Order):
         order, is_turned = order_of(with_sources(subject.left, names), with_sources(subject.right, names))
         return order, Fraction(-1 if is_turned else 1)

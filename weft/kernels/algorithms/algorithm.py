@@ -6,19 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.kernels.compiled.cells import (
-    BASE,
-    CAPACITY,
-    COMMUTES,
-    FIRST,
-    NEXT,
-    NUMBERS,
-    OWN,
-    RANGES,
-    SLOTS,
-    Index,
-    Memory,
-)
+from weft.kernels.compiled import cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +54,18 @@ class Algorithm:
     title: str
 
     layout: Callable[[KernelShape], MemoryLayout]
-    slide: Callable[[Any, Memory, Index, Index, Any, int, Memory, int], None]
+    slide: Callable[[Any, cells.Memory, cells.Index, cells.Index, Any, int, cells.Memory, int], None]
     """(f, cells, ix, table, starts, at, incoming, i): forgets what no range needs, and takes in partial incoming[i]."""
 
-    query: Callable[[Any, Memory, Index, Index, int, int, Memory, int], None]
+    query: Callable[[Any, cells.Memory, cells.Index, cells.Index, int, int, cells.Memory, int], None]
     """(f, cells, ix, table, start, j, out, a): out[a] = all partials from `start`, where range j begins, on."""
 
-    covering: Callable[[Index, Index, int], list[int]]
+    covering: Callable[[cells.Index, cells.Index, int], list[int]]
     """(ix, table, sequence): the cells whose value includes this partial, so that late rows can be added to them."""
 
-    answer: Callable[[Any, Memory, Index, Index, Any, Any, int, int, int, Memory, int], int] | None = None
+    answer: (
+        Callable[[Any, cells.Memory, cells.Index, cells.Index, Any, Any, int, int, int, cells.Memory, int], int] | None
+    ) = None
     """(f, cells, ix, table, starts, due, all_due, at, ranges, out, a): out[a], … for all ranges that are due.
 
     Those are due[a], due[a + 1], … as far as they are less than at + ranges; or, with `all_due`, all. Returns how many
@@ -97,11 +87,11 @@ class Algorithm:
 
 def empty_index(shape: KernelShape, layout: MemoryLayout) -> list[int]:
     """The numbers of a kernel that has seen nothing."""
-    ix = [0] * OWN + list(layout.own)
-    ix += [0] * (NUMBERS - len(ix))
-    ix[FIRST] = ix[NEXT] = ix[BASE] = shape.first
-    ix[SLOTS] = layout.slots or shape.capacity
-    ix[CAPACITY] = shape.capacity
-    ix[RANGES] = shape.ranges
-    ix[COMMUTES] = int(shape.commutative)
+    ix = [0] * cells.OWN + list(layout.own)
+    ix += [0] * (cells.NUMBERS - len(ix))
+    ix[cells.FIRST] = ix[cells.NEXT] = ix[cells.BASE] = shape.first
+    ix[cells.SLOTS] = layout.slots or shape.capacity
+    ix[cells.CAPACITY] = shape.capacity
+    ix[cells.RANGES] = shape.ranges
+    ix[cells.COMMUTES] = int(shape.commutative)
     return ix

@@ -12,18 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.algebra import (
-    Aggregate,
-    AggregateRef,
-    Answers,
-    Column,
-    Expression,
-    Field,
-    KeyRef,
-    Select,
-    Stream,
-    WindowBound,
-)
+from weft import algebra
 from weft.arrays.arrow_types import arrow_type
 from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Statistic, Values
@@ -42,7 +31,7 @@ class RowStatistic:
     """A statistic of some expressions over a row."""
 
     statistic: Statistic
-    arguments: tuple[Expression, ...]
+    arguments: tuple[algebra.Expression, ...]
 
     @property
     def name(self) -> str:
@@ -55,30 +44,30 @@ class RowAggregate:
     """An aggregate over rows: its shape for trees and running aggregates, and how its texts are computed for a row."""
 
     shape: Woven
-    keys: Mapping[str, Expression]
+    keys: Mapping[str, algebra.Expression]
     #: Expressions, or the first cycle that rows must have arrived in.
-    conditions: Mapping[str, Expression | int]
+    conditions: Mapping[str, algebra.Expression | int]
     statistics: Mapping[str, RowStatistic]
 
 
-def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
+def row_aggregate(select: algebra.Select, log: str, first: int) -> RowAggregate:
     """What an aggregate needs of the rows of a log from cycle `first` on. Raises NotWoven."""
     if not select.is_grouped or select.distinct or select.retain is not None or len(select.inputs) > 1:
         raise NotWoven("only aggregates of one input have groups")
     source = select.inputs[0].source
-    if isinstance(source, Stream):
+    if isinstance(source, algebra.Stream):
         raise NotWoven("the rows of a stream are not in the driver")
     keys = {text_of(key): key for key in select.keys}
     where = [] if select.where is None else [select.where]
-    conditions: dict[str, Expression | int] = {text_of(each): each for each in where}
+    conditions: dict[str, algebra.Expression | int] = {text_of(each): each for each in where}
     statistics = [_statistics_of(each) for each in select.aggregates]
     after = [each.expression for each in select.outputs] + ([select.having] if select.having is not None else [])
     values = [*where, *(arg for each in statistics for one in each for arg in one.arguments)]
-    keyed = [key for key in select.keys if not isinstance(key, Column)]
+    keyed = [key for key in select.keys if not isinstance(key, algebra.Column)]
     if not all(map(can_be_computed, [*keyed, *values, *after])):
         raise NotWoven("it uses functions that are evaluated by Spark")
     assert select.window is not None
-    if isinstance(source, Answers):
+    if isinstance(source, algebra.Answers):
         # The log of what another query answers has rows from before this query as well.
         conditions[f"arrived since {first}"] = first
     shape = Woven(
@@ -92,7 +81,7 @@ def row_aggregate(select: Select, log: str, first: int) -> RowAggregate:
     return RowAggregate(shape, keys, conditions, {one.name: one for each in statistics for one in each})
 
 
-def _statistics_of(aggregate: Aggregate) -> tuple[RowStatistic, ...]:
+def _statistics_of(aggregate: algebra.Aggregate) -> tuple[RowStatistic, ...]:
     function = FUNCTIONS.get(aggregate.function)
     if function is None or aggregate.distinct:
         raise NotWoven(f"{aggregate.function.upper()} needs the values themselves")
@@ -116,7 +105,7 @@ def _not_read(columns: object) -> Columns:
 class DriverRows:
     """Rows of a log, with columns by position, their clocks, and the cycle that they arrived in if it is not now."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[algebra.Field, ...]
     table: pa.Table
 
     @property
@@ -128,21 +117,21 @@ class DriverRows:
         ones = np.ones(self.table.num_rows, dtype=bool)
         return Values(ones, ones)
 
-    def values(self, expression: Expression) -> Values:
+    def values(self, expression: algebra.Expression) -> Values:
         return computed(expression, self._leaf, self.table.num_rows)
 
-    def key(self, expression: Expression) -> pa.Array:
+    def key(self, expression: algebra.Expression) -> pa.Array:
         """The values to group by: -0.0 is 0.0, and there is one NaN."""
         type_ = expression.type
         if type_.is_floating:
             values = self.values(expression)
             return arrow(Values(np.where(np.isnan(values.values), np.nan, values.values + 0.0), values.valid), type_)
-        if isinstance(expression, Column):
+        if isinstance(expression, algebra.Column):
             column = self._column(expression)
             return column if column.type == arrow_type(type_) else column.cast(arrow_type(type_))
         return arrow(self.values(expression), type_)
 
-    def holds(self, condition: Expression | int) -> NDArray[np.bool_]:
+    def holds(self, condition: algebra.Expression | int) -> NDArray[np.bool_]:
         """For which rows an expression is true, or which have arrived in a cycle or after it."""
         if not isinstance(condition, int):
             found = self.values(condition)
@@ -151,11 +140,11 @@ class DriverRows:
             return self.all_valid.valid
         return np.asarray(np.asarray(self.table[ARRIVAL]) >= condition)
 
-    def _leaf(self, expression: Column | KeyRef | AggregateRef | WindowBound) -> Values:
-        assert isinstance(expression, Column)
+    def _leaf(self, expression: algebra.Column | algebra.KeyRef | algebra.AggregateRef | algebra.WindowBound) -> Values:
+        assert isinstance(expression, algebra.Column)
         return physical(self._column(expression), expression.type)
 
-    def _column(self, column: Column) -> pa.Array:
+    def _column(self, column: algebra.Column) -> pa.Array:
         # Names may repeat; then the last one is meant, as everywhere.
         position = max(number for number, each in enumerate(self.fields) if each.name == column.name)
         return self.table.column(position).combine_chunks()

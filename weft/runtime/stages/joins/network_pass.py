@@ -36,32 +36,8 @@ from weft.predicates.row_matching import RowMatches
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
 from weft.runtime.columnar.spark_expressions import spark_type
 from weft.runtime.sinks.sinks import parquet_file
+from weft.runtime.stages.joins import lookups, spark_jobs
 from weft.runtime.stages.joins.join_groups import NODES, JoinGroup, needed_since
-from weft.runtime.stages.joins.lookups import (
-    JoinIndex,
-    JoinProbe,
-    NewRows,
-    both_new,
-    clocks_of,
-    pairs_of,
-    probe_table,
-    probes_of,
-    salt,
-    with_held,
-)
-from weft.runtime.stages.joins.spark_jobs import (
-    ROW,
-    SAMPLED,
-    SparkJobs,
-    all_rows,
-    judged,
-    met_before,
-    new_rows,
-    probed,
-    rows_for_log,
-    rows_of_log,
-    side_columns,
-)
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment
 from weft.runtime.state.storage import Storage
@@ -75,13 +51,13 @@ _WORTH_COMPILING = 100_000
 class JoinState:
     """What is kept of groups before a cycle, and after it."""
 
-    jobs: SparkJobs
+    jobs: spark_jobs.SparkJobs
     storage: Storage
     last: Commit
     cycle: int
     folder: str
     #: What the driver holds of rows from before this cycle, by group, as of the last commit.
-    held: dict[LogId, JoinIndex]
+    held: dict[LogId, lookups.JoinIndex]
     #: Where Spark finds the rows of logs.
     views: Views = field(default_factory=lambda: Views({}, {}))
     #: How the rows of groups are labelled, by group.
@@ -90,7 +66,7 @@ class JoinState:
     _added: dict[LogId, list[Segment]] = field(default_factory=dict)
     _made_up: dict[LogId, list[Segment]] = field(default_factory=dict)
     #: What was read in this cycle of rows that the driver should hold.
-    _read_again: dict[LogId, JoinIndex] = field(default_factory=dict)
+    _read_again: dict[LogId, lookups.JoinIndex] = field(default_factory=dict)
     #: For each group the least clock of rows that later cycles may need; None for all.
     since: dict[LogId, Clock] = field(default_factory=dict)
 
@@ -100,7 +76,7 @@ class JoinState:
         """The rows of a group from before this cycle, as a select; None if there are none."""
         name = group.name
         if not group.sides:
-            return rows_of_log(group, self.views.old[name]) if name in self.views.old else None
+            return spark_jobs.rows_of_log(group, self.views.old[name]) if name in self.views.old else None
         segments = self._segments(name)
         if not segments:
             return None
@@ -120,23 +96,23 @@ class JoinState:
         schema = ", ".join(f"{name} {spark_type(type_)}" for name, type_ in group.stored)
         return self.jobs.spark.read.schema(schema).parquet(*(self.storage.path(each.path) for each in segments))
 
-    def held_rows(self, group: JoinGroup) -> JoinIndex | None:
+    def held_rows(self, group: JoinGroup) -> lookups.JoinIndex | None:
         """What the driver holds of a group, read again if it does not hold all that is needed; None for nothing."""
         name, needed = group.name, _needed(group)
         for known in (self._read_again, self.held):
             if name in known and known[name].covers(needed, self.cycle):
                 return known[name]
         rows = self.before(group)
-        if rows is None or JoinIndex({}).covers(needed, self.cycle):
+        if rows is None or lookups.JoinIndex({}).covers(needed, self.cycle):
             return None
-        self._read_again[name] = held = JoinIndex(needed)
+        self._read_again[name] = held = lookups.JoinIndex(needed)
         compiled = self.is_worth_compiling([group])
-        table = self.jobs.collected([all_rows(group, rows)], compiled=compiled).get(name)
+        table = self.jobs.collected([spark_jobs.all_rows(group, rows)], compiled=compiled).get(name)
         if table is not None:
             table = self.jobs.with_computed({group: table})[group]
             if not group.sides:
                 table = table.filter(pa.array(group.evaluator.of(table).in_any(needed)))
-            held.add(table, clocks_of(table, len(group.legs)))
+            held.add(table, lookups.clocks_of(table, len(group.legs)))
         return held
 
     def labels(self, group: JoinGroup) -> dict[int, str]:
@@ -187,15 +163,15 @@ class JoinState:
         if left is None or right is None:
             return
         compiled = self.is_worth_compiling(group.sides)
-        found = self.jobs.collected([met_before(group, left, right)], compiled=compiled)
+        found = self.jobs.collected([spark_jobs.met_before(group, left, right)], compiled=compiled)
         if not found:
             return
         (table,) = found.values()
         sides = [
-            pa.table({name: table[f"{alias}_{name}"] for name, _ in side_columns(group, side)})
+            pa.table({name: table[f"{alias}_{name}"] for name, _ in spark_jobs.side_columns(group, side)})
             for side, alias in enumerate("lr")
         ]
-        table = self.jobs.with_computed({group: pairs_of(group, *sides)})[group]
+        table = self.jobs.with_computed({group: lookups.pairs_of(group, *sides)})[group]
         self.keep(group, table, self.membership(group, table), missing)
 
     def keep(
@@ -212,7 +188,7 @@ class JoinState:
             files = sum(map(len, (*self._added.values(), *self._made_up.values())))
             path = f"{self.folder}/network-{files}.parquet"
             self.storage.write_bytes(path, parquet_file(rows.select([name for name, _ in group.stored])))
-            clocks = clocks_of(rows, len(group.legs))
+            clocks = lookups.clocks_of(rows, len(group.legs))
             segment = Segment(path, rows.num_rows, int(clocks.min()), int(clocks.max()))
             segments.setdefault(group.name, []).append(segment)
         return labelled
@@ -226,13 +202,13 @@ class JoinState:
                 segments = [*self._segments(each.name), *self._added.get(each.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
 
-    def hold(self, groups: Sequence[JoinGroup], fresh: Mapping[LogId, NewRows]) -> None:
+    def hold(self, groups: Sequence[JoinGroup], fresh: Mapping[LogId, lookups.NewRows]) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
         before = {**self.held, **self._read_again}
         self.held.clear()
         for each in groups:
             name, needed = each.name, _needed(each)
-            held = before.get(name, JoinIndex({}))
+            held = before.get(name, lookups.JoinIndex({}))
             is_whole = held.covers(needed, self.cycle) or not self._segments(name)
             if not needed or each.on_executors or not is_whole:
                 # What lacks rows will be read when a kept row is looked for.
@@ -240,7 +216,7 @@ class JoinState:
             held.since = {node: min(first, self.cycle) for node, first in needed.items()}
             if name in fresh:
                 rows = fresh[name].table.filter(pa.array(fresh[name].membership.in_any(needed)))
-                held.add(rows, clocks_of(rows, len(each.legs)))
+                held.add(rows, lookups.clocks_of(rows, len(each.legs)))
             held.expire(self.since.get(name))
             self.held[name] = held
 
@@ -255,14 +231,14 @@ class NetworkPass:
     """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
 
     groups: Sequence[JoinGroup]
-    jobs: SparkJobs
+    jobs: spark_jobs.SparkJobs
     state: JoinState
     #: For each log how many rows come for one of the sample; logs of which nothing is known have none.
     sampling: Mapping[str, int] = field(default_factory=dict)
     #: How many rows each log got in this cycle, when all have got theirs.
     arrived: Mapping[LogId, int] = field(default_factory=dict)
     #: What is new in each group; nothing for those that have no rows.
-    fresh: dict[LogId, NewRows] = field(default_factory=dict)
+    fresh: dict[LogId, lookups.NewRows] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
 
     def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
@@ -295,7 +271,7 @@ class NetworkPass:
         """One pass over the new rows of each log, in one job."""
         new = self.state.views.new
         named: dict[str, JoinGroup] = {each.name: each for each in groups if each.name in new}
-        texts = [new_rows(each, new[each.name], self.sampling.get(name)) for name, each in named.items()]
+        texts = [spark_jobs.new_rows(each, new[each.name], self.sampling.get(name)) for name, each in named.items()]
         for name, rows in self.jobs.collected(texts).items():
             self._take(named[name], rows)
 
@@ -304,16 +280,16 @@ class NetworkPass:
 
         What comes back, for a log that later cycles read, are the ones that joins may look for.
         """
-        self._take(group, judged(group, rows, watermark, self.state.cycle))
+        self._take(group, spark_jobs.judged(group, rows, watermark, self.state.cycle))
         if not is_logged:
             return None
         wanted = self.fresh[group.name].membership.in_any(group.feeding)
-        return rows_for_log(group, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
+        return spark_jobs.rows_for_log(group, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
 
     def _take(self, group: JoinGroup, table: pa.Table) -> None:
-        sample = np.asarray(table[SAMPLED]) if group.condition else None
-        rows = table.drop_columns([SAMPLED])
-        self.fresh[group.name] = NewRows(rows, group.evaluator.of(rows), sample)
+        sample = np.asarray(table[spark_jobs.SAMPLED]) if group.condition else None
+        rows = table.drop_columns([spark_jobs.SAMPLED])
+        self.fresh[group.name] = lookups.NewRows(rows, group.evaluator.of(rows), sample)
 
     # -- joins --------------------------------------------------------------------------------------------------------
 
@@ -321,41 +297,41 @@ class NetworkPass:
         """All joins of one level."""
         for each in groups:
             self.state.label(each)
-        probes = {each: probes_of(each, self.fresh) for each in groups}
+        probes = {each: lookups.probes_of(each, self.fresh) for each in groups}
         pairs: dict[JoinGroup, list[pa.Table]] = {each: [] for each in groups}
         for probe, found in self._met([probe for both in probes.values() for probe in both]):
             pairs[probe.group].append(found)
         for each, both in probes.items():
             if len(both) == 2:
-                pairs[each].append(both_new(*both))
+                pairs[each].append(lookups.both_new(*both))
         tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
         for each, table in self.jobs.with_computed(tables).items():
             membership = self.state.membership(each, table)
             labelled = self.state.keep(each, table, membership) if each.feeding else table
-            self.fresh[each.name] = NewRows(labelled, membership)
+            self.fresh[each.name] = lookups.NewRows(labelled, membership)
 
-    def _met(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
+    def _met(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
         """New rows with the kept rows of the other side that they may meet."""
         yield from self._met_on_executors([probe for probe in probes if probe.group.on_executors])
         for probe in probes:
             held = None if probe.group.on_executors else self.state.held_rows(probe.other)
             if held is not None:
-                yield from ((probe, table) for table in with_held(probe, held))
+                yield from ((probe, table) for table in lookups.with_held(probe, held))
 
-    def _met_on_executors(self, probes: Sequence[JoinProbe]) -> Iterator[tuple[JoinProbe, pa.Table]]:
+    def _met_on_executors(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
         """The same where kept rows stay with the executors, in one job for all probes."""
         asked = [(probe, rows) for probe in probes if (rows := self.state.before(probe.other)) is not None]
         if not asked:
             return
-        view = self.jobs.view(probe_table([probe for probe, _ in asked]))
+        view = self.jobs.view(lookups.probe_table([probe for probe, _ in asked]))
         texts = [
-            probed(probe.group, 1 - probe.side, rows, view, salt(number), str(number))
+            spark_jobs.probed(probe.group, 1 - probe.side, rows, view, lookups.salt(number), str(number))
             for number, (probe, rows) in enumerate(asked)
         ]
         compiled = self.state.is_worth_compiling(probe.other for probe, _ in asked)
         for name, table in self.jobs.collected(texts, compiled=compiled).items():
             probe, _ = asked[int(name)]
-            yield probe, probe.met(np.asarray(table[ROW]), table)
+            yield probe, probe.met(np.asarray(table[spark_jobs.ROW]), table)
 
     def _answers(self, group: JoinGroup) -> Iterator[tuple[str, pa.Table]]:
         """The rows of every select that reads a group, with their clocks."""
@@ -363,7 +339,7 @@ class NetworkPass:
         if fresh is None or not group.selects:
             return
         columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
-        clocks = pa.array(clocks_of(fresh.table, len(group.legs)))
+        clocks = pa.array(lookups.clocks_of(fresh.table, len(group.legs)))
         arrivals = np.asarray(fresh.table[ARRIVAL])
         earliest = int(arrivals.min(initial=_LARGEST))
         rows_of: dict[int, Positions] = {}

@@ -15,37 +15,21 @@ from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_sources
 from weft.runtime.columnar.rows import column
 from weft.runtime.columnar.spark_expressions import spark_sql
-from weft.runtime.stages.joins.join_groups import (
-    LATE,
-    PARENT_NODES,
-    GroupNode,
-    JoinGroup,
-    JoinGroups,
-    SelectOutput,
-    Use,
-    demands,
-    hash_of,
-    uses_below,
-)
-from weft.runtime.stages.joins.row_checks import (
-    Columns,
-    bounding_condition,
-    bounding_predicates,
-    conjunction_of,
-    holds,
-)
+from weft.runtime.stages.joins import join_groups, row_checks
 from weft.runtime.stages.operators import Operator
 
 #: The rows of tables were there before the first cycle.
 _BEFORE_ALL = -1
 
 
-def prepare(groups: JoinGroups, operators: Mapping[str, Operator], *, on_executors: bool) -> tuple[JoinGroup, ...]:
+def prepare(
+    groups: join_groups.JoinGroups, operators: Mapping[str, Operator], *, on_executors: bool
+) -> tuple[join_groups.JoinGroup, ...]:
     """Make all groups ready to run for the selects of some operators; lower levels come first."""
     fields = {log: source.fields for operator in operators.values() for log, source in operator.sources}
-    logs: dict[str, JoinGroup] = {}
+    logs: dict[str, join_groups.JoinGroup] = {}
     for group in groups.groups:
-        group.columns, group.on_executors = Columns(tuple(fields[leg] for leg in group.legs)), on_executors
+        group.columns, group.on_executors = row_checks.Columns(tuple(fields[leg] for leg in group.legs)), on_executors
         if not group.sides:
             logs[group.name] = group
     for place, (group, result) in groups.results.items():
@@ -54,8 +38,8 @@ def prepare(groups: JoinGroups, operators: Mapping[str, Operator], *, on_executo
         # The group's leg i is the select's input `inputs[i]`.
         inputs = tuple(result.legs.index(leg) for leg in range(len(result.legs)))
         assert isinstance(operator.relation, Select)
-        use = Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
-        for here, node, found in uses_below(group, result.node, use):
+        use = join_groups.Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
+        for here, node, found in join_groups.uses_below(group, result.node, use):
             here.uses.append(found)
             if found.awaited:
                 # A query that is new sees all of a table.
@@ -78,7 +62,9 @@ def prepare(groups: JoinGroups, operators: Mapping[str, Operator], *, on_executo
     return groups.groups
 
 
-def _show(operator: Operator, result: Result, group: JoinGroup, logs: Mapping[str, JoinGroup]) -> None:
+def _show(
+    operator: Operator, result: Result, group: join_groups.JoinGroup, logs: Mapping[str, join_groups.JoinGroup]
+) -> None:
     """Have a select take its columns from a group, and note the columns of logs that a join of it refers to."""
     select, columns = operator.relation, group.columns
     assert isinstance(select, Select)
@@ -87,7 +73,7 @@ def _show(operator: Operator, result: Result, group: JoinGroup, logs: Mapping[st
 
     expressions = [with_sources(output.expression, names) for output in select.outputs]
     outputs = tuple(zip(select.fields, map(columns.value_of, expressions), strict=True))
-    group.selects.append(SelectOutput(operator.id.text, result.node, operator.running.start.first, outputs))
+    group.selects.append(join_groups.SelectOutput(operator.id.text, result.node, operator.running.start.first, outputs))
     if not group.sides:
         return
     if select.where is not None:
@@ -102,27 +88,29 @@ def _show(operator: Operator, result: Result, group: JoinGroup, logs: Mapping[st
         logs[group.legs[leg]].joined_by.add(local)
 
 
-def _conjunction(group: JoinGroup, member: GroupNode) -> Conjunction:
+def _conjunction(group: join_groups.JoinGroup, member: join_groups.GroupNode) -> Conjunction:
     """All that a row must satisfy to be in a node of its group."""
     columns = group.columns
-    own = conjunction_of(member.predicates, columns)
+    own = row_checks.conjunction_of(member.predicates, columns)
     if len(member.parents) == 1:
         own = (*_conjunction(group, group.nodes[member.parents[0]]), *own)
     elif group.sides:
         for number, side in enumerate(group.sides):
             own = (*_of_parent(group, side, number, member.parents[number]), *own)
         if member.timely:
-            own = (holds(LATE, False), *own)
+            own = (row_checks.holds(join_groups.LATE, False), *own)
     return tuple(dict.fromkeys(own))
 
 
-def _of_parent(group: JoinGroup, side: JoinGroup, number: int, parent: int) -> Conjunction:
+def _of_parent(group: join_groups.JoinGroup, side: join_groups.JoinGroup, number: int, parent: int) -> Conjunction:
     if side.level:
-        return ((ParentLabel(PARENT_NODES[number], parent),),)
-    return conjunction_of(set_with(demands(side, parent)), group.columns, group.first_legs[number])
+        return ((ParentLabel(join_groups.PARENT_NODES[number], parent),),)
+    return row_checks.conjunction_of(
+        set_with(join_groups.demands(side, parent)), group.columns, group.first_legs[number]
+    )
 
 
-def _look_at_sides(group: JoinGroup) -> None:
+def _look_at_sides(group: join_groups.JoinGroup) -> None:
     """What the sides of a join must have: the numbers of their keys, and the conditions that they satisfy."""
     keys: list[tuple[str, ...]] = []
     conditions: list[str] = []
@@ -137,22 +125,22 @@ def _look_at_sides(group: JoinGroup) -> None:
         of_joins = [tuple(each for each in disjunctions if each.sources <= names) for disjunctions in joins]
         found = [_condition(of_joins, side.columns, -first)]
         if not side.sides:
-            of_parents = [demands(side, each) for each in group.parents(number)]
+            of_parents = [join_groups.demands(side, each) for each in group.parents(number)]
             found.insert(0, _condition(of_parents, side.columns, 0))
         conditions.append(" AND ".join(filter(None, found)))
     group.key_columns, group.side_conditions = tuple(keys), tuple(conditions)
 
 
-def _hashed(keys: tuple[Expression, ...], side: JoinGroup, first_leg: int) -> str:
+def _hashed(keys: tuple[Expression, ...], side: join_groups.JoinGroup, first_leg: int) -> str:
     """The column that holds the number of a side's keys, as Spark computes it."""
     leaf = side.columns.leaf(first_leg)
-    text = hash_of([spark_sql(key, leaf) for key in keys])
+    text = join_groups.hash_of([spark_sql(key, leaf) for key in keys])
     if side.sides:
         return side.columns.computed_as(text, BIGINT)
     read = frozenset(side.columns.place_of(each, first_leg)[1] for key in keys for each in columns_of(key))
     return side.columns.value_of_leg(0, text, BIGINT, read)
 
 
-def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: Columns, first_leg: int) -> str:
-    condition = bounding_condition(bounding_predicates(list(nodes)))
+def _condition(nodes: Iterable[tuple[Disjunction, ...]], columns: row_checks.Columns, first_leg: int) -> str:
+    condition = row_checks.bounding_condition(row_checks.bounding_predicates(list(nodes)))
     return "" if condition is None else spark_sql(condition, columns.leaf(first_leg))

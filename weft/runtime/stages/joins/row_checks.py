@@ -29,20 +29,12 @@ from weft.algebra import Call, Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
+from weft.predicates import row_matching
 from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, set_with
 from weft.predicates.domains import ValueSet, intersection, satisfying, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import Triple, only_value, requirements
 from weft.predicates.polynomials import ZERO
-from weft.predicates.row_matching import (
-    Check,
-    Clause,
-    ColumnCombination,
-    ColumnComparison,
-    Conjunction,
-    PlainColumn,
-    Value,
-)
 from weft.predicates.terms import Order, Subject, Sum, columns_of
 from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.columnar.spark_expressions import Leaf, spark_sql
@@ -154,28 +146,28 @@ def held_type(type_: DataType) -> DataType:
     return BIGINT if type_ == INTERVAL else type_
 
 
-def conjunction_of(predicates: PredicateSet, columns: Columns, first_leg: int = 0) -> Conjunction:
+def conjunction_of(predicates: PredicateSet, columns: Columns, first_leg: int = 0) -> row_matching.Conjunction:
     """A predicate set over the legs from `first_leg` on, as checks."""
     return tuple(
         tuple(_check(literal, columns, first_leg) for literal in each.literals) for each in predicates.disjunctions
     )
 
 
-def holds(name: str, wanted: bool = True) -> Clause:
+def holds(name: str, wanted: bool = True) -> row_matching.Clause:
     """That a column of truth values is TRUE, or FALSE."""
     bound = Fraction(int(wanted))
-    return (Check(PlainColumn(name), "=", bound, satisfying("=", bound)),)
+    return (row_matching.Check(row_matching.PlainColumn(name), "=", bound, satisfying("=", bound)),)
 
 
-def _check(literal: Triple, columns: Columns, first_leg: int) -> Check:
+def _check(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Check:
     value = _value(literal, columns, first_leg)
     if value is not None:
-        return Check(value, literal.operator, literal.bound, literal.values)
+        return row_matching.Check(value, literal.operator, literal.bound, literal.values)
     name = columns.value_of(expression_of(literal), first_leg)
-    return Check(PlainColumn(name), "=", _TRUE, satisfying("=", _TRUE))
+    return row_matching.Check(row_matching.PlainColumn(name), "=", _TRUE, satisfying("=", _TRUE))
 
 
-def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
+def _value(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Value | None:
     subject, leaf = literal.subject, columns.leaf(first_leg)
     if isinstance(subject, Order):
         return _compared(subject.left, subject.right, leaf)
@@ -187,16 +179,16 @@ def _value(literal: Triple, columns: Columns, first_leg: int) -> Value | None:
     expression = term.expression
     if not (has_ordinals(expression.type) or is_text(expression.type)):
         return None
-    return PlainColumn(columns.value_of(expression, first_leg))
+    return row_matching.PlainColumn(columns.value_of(expression, first_leg))
 
 
-def _compared(left: Expression, right: Expression, leaf: Leaf) -> Value | None:
+def _compared(left: Expression, right: Expression, leaf: Leaf) -> row_matching.Value | None:
     if not (isinstance(left, Column) and isinstance(right, Column) and left.type == right.type):
         return None
-    return ColumnComparison(leaf(left), leaf(right))
+    return row_matching.ColumnComparison(leaf(left), leaf(right))
 
 
-def _difference(subject: Sum, leaf: Leaf) -> Value | None:
+def _difference(subject: Sum, leaf: Leaf) -> row_matching.Value | None:
     """a - b compared with 0: how a and b compare. No number has to hold their difference."""
     terms = subject.polynomial.terms
     sides = [monomial[0].expression for monomial, _ in terms if len(monomial) == 1]
@@ -205,7 +197,7 @@ def _difference(subject: Sum, leaf: Leaf) -> Value | None:
     return _compared(sides[0], sides[1], leaf)
 
 
-def _combination(subject: Sum, leaf: Leaf) -> Value | None:
+def _combination(subject: Sum, leaf: Leaf) -> row_matching.Value | None:
     """A polynomial over columns in whole numbers, if 64 bits hold all its values."""
     terms = subject.polynomial.terms
     atoms = {atom: atom.expression for monomial, _ in terms for atom in monomial}
@@ -221,7 +213,7 @@ def _combination(subject: Sum, leaf: Leaf) -> Value | None:
     if sum(abs(factor) * largest[monomial] for monomial, factor in factors.items()) > _WIDEST:
         return None
     products = ((int(factor), tuple(leaf(named[atom]) for atom in each)) for each, factor in factors.items())
-    return ColumnCombination(tuple(products), scale)
+    return row_matching.ColumnCombination(tuple(products), scale)
 
 
 # -- bounding predicates ----------------------------------------------------------------------------------------------

@@ -24,19 +24,7 @@ from weft.arrays.ordinals import Mask, Numbers
 from weft.arrays.row_encoding import RowEncoding, RowNumbers
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.stages.sets.set_rows import (
-    LEFT,
-    PASSED,
-    RIGHT,
-    SIDE,
-    Sides,
-    as_rows,
-    clocks_of,
-    log_schema,
-    rows_schema,
-    together,
-    with_sides,
-)
+from weft.runtime.stages.sets import set_rows
 
 #: The clock of what was never there. Clocks leave room for arithmetic, so no row has it.
 _NEVER = np.iinfo(np.int64).min
@@ -74,8 +62,8 @@ class HistoryOperator:
             raise ValueError("an operator over history needs RETAIN")
         self._relation = relation
         self._ticks = relation.retain.ticks
-        self._schema = rows_schema(relation.fields)
-        self._log_schema = log_schema(relation.fields)
+        self._schema = set_rows.rows_schema(relation.fields)
+        self._log_schema = set_rows.log_schema(relation.fields)
         self._values = RowNumbers([self._schema.field(name) for name in self._schema.names if name != CLOCK])
         self._last = {side: np.full(_FEWEST, _NEVER) for side in _sides_of(relation)}
         self._watermark: Clock = None
@@ -95,9 +83,9 @@ class HistoryOperator:
 
         `before` and `after` are the relation's watermarks before and after the cycle.
         """
-        rows, sides = together(operands, self._schema)
+        rows, sides = set_rows.together(operands, self._schema)
         if self._ticks is not None and before is not None:
-            on_time = clocks_of(rows) >= before
+            on_time = set_rows.clocks_of(rows) >= before
             if not on_time.all():
                 rows, sides = rows.filter(pa.array(on_time)), sides[on_time]
         self._changed = self._nothing
@@ -105,8 +93,8 @@ class HistoryOperator:
         self._forget(after)
         return emitted
 
-    def _taken(self, rows: pa.Table, sides: Sides) -> pa.Table | None:
-        clocks, numbers = clocks_of(rows), self._values.numbers(rows)
+    def _taken(self, rows: pa.Table, sides: set_rows.Sides) -> pa.Table | None:
+        clocks, numbers = set_rows.clocks_of(rows), self._values.numbers(rows)
         self._make_room()
         order = np.lexsort((clocks, numbers))
         self._changes = []
@@ -116,24 +104,24 @@ class HistoryOperator:
 
     def _emitted(self, arrived: _Arrived) -> Mask:
         passing = self._passing(arrived)
-        unseen = passing & ~self._finds(arrived.clocks, self._latest(PASSED, arrived, passing))
-        self._remember(PASSED, arrived, passing)
+        unseen = passing & ~self._finds(arrived.clocks, self._latest(set_rows.PASSED, arrived, passing))
+        self._remember(set_rows.PASSED, arrived, passing)
         return unseen
 
     def _passing(self, arrived: _Arrived) -> Mask:
         """Which rows the operator lets through before they are made DISTINCT."""
         operator = self._relation.operator if isinstance(self._relation, SetOperation) else None
-        is_left, is_right = arrived.sides == LEFT, arrived.sides == RIGHT
+        is_left, is_right = arrived.sides == set_rows.LEFT, arrived.sides == set_rows.RIGHT
         if operator is SetOperator.INTERSECT:
             # Rows that find their value among those before them on the other side.
-            left, right = self._latest(LEFT, arrived, is_left), self._latest(RIGHT, arrived, is_right)
-            self._remember(LEFT, arrived, is_left)
-            self._remember(RIGHT, arrived, is_right)
+            left, right = self._latest(set_rows.LEFT, arrived, is_left), self._latest(set_rows.RIGHT, arrived, is_right)
+            self._remember(set_rows.LEFT, arrived, is_left)
+            self._remember(set_rows.RIGHT, arrived, is_right)
             return self._finds(arrived.clocks, np.where(is_left, right, left))
         if operator is SetOperator.EXCEPT:
             # Left rows that do not find their value on the right, all of whose rows come first.
-            self._remember(RIGHT, arrived, is_right)
-            return np.asarray(is_left & ~self._finds(arrived.clocks, self._last[RIGHT][arrived.numbers]))
+            self._remember(set_rows.RIGHT, arrived, is_right)
+            return np.asarray(is_left & ~self._finds(arrived.clocks, self._last[set_rows.RIGHT][arrived.numbers]))
         return np.ones(len(arrived.numbers), dtype=bool)
 
     def _latest(self, side: int, arrived: _Arrived, which: Mask) -> Numbers:
@@ -160,7 +148,7 @@ class HistoryOperator:
         self._changes.append((side, places[news]))
 
     def _make_room(self) -> None:
-        needed, room = len(self._values), len(self._last[PASSED])
+        needed, room = len(self._values), len(self._last[set_rows.PASSED])
         if needed > room:
             more = np.full(max(needed, room * 3 // 2) - room, _NEVER)
             self._last = {side: np.concatenate([last, more]) for side, last in self._last.items()}
@@ -205,17 +193,17 @@ class HistoryOperator:
     def remember(self, log: Iterable[pa.Table]) -> None:
         """Take back what was added to the log."""
         for table in log:
-            rows = as_rows(table, self._schema)
+            rows = set_rows.as_rows(table, self._schema)
             numbers = self._values.numbers(rows)
             self._make_room()
             for side, last in self._last.items():
-                here = np.asarray(table[SIDE]) == side
-                np.maximum.at(last, numbers[here], clocks_of(rows)[here])
+                here = np.asarray(table[set_rows.SIDE]) == side
+                np.maximum.at(last, numbers[here], set_rows.clocks_of(rows)[here])
 
     def _logged(self, rows: pa.Table, order: Numbers) -> pa.Table:
         places = [order[which] for _, which in self._changes]
         sides = np.repeat(np.array([side for side, _ in self._changes], np.int8), [len(each) for each in places])
-        return with_sides(rows.take(pa.array(np.concatenate(places))), sides)
+        return set_rows.with_sides(rows.take(pa.array(np.concatenate(places))), sides)
 
 
 @dataclass(frozen=True)
@@ -224,7 +212,7 @@ class _Arrived:
 
     numbers: Numbers
     clocks: Numbers
-    sides: Sides
+    sides: set_rows.Sides
 
     def latest_before(self, which: Mask) -> Numbers:
         """For each row, the clock of the last row before it in its section that is one of some."""
@@ -249,8 +237,12 @@ class _Arrived:
 def _sides_of(relation: Relation) -> tuple[int, ...]:
     """What an operator looks at: DISTINCT and UNION only at what has passed, EXCEPT not at what was on the left."""
     if isinstance(relation, Select) or relation.operator is SetOperator.UNION:
-        return (PASSED,)
-    return (RIGHT, PASSED) if relation.operator is SetOperator.EXCEPT else (LEFT, RIGHT, PASSED)
+        return (set_rows.PASSED,)
+    return (
+        (set_rows.RIGHT, set_rows.PASSED)
+        if relation.operator is SetOperator.EXCEPT
+        else (set_rows.LEFT, set_rows.RIGHT, set_rows.PASSED)
+    )
 
 
 class InstanceOperator:
@@ -269,8 +261,8 @@ class InstanceOperator:
         if operation.window is None:
             raise ValueError("an operator between window instances needs a window")
         self._operation = operation
-        self._schema = rows_schema(operation.fields)
-        self._waiting = self._changed = log_schema(operation.fields).empty_table()
+        self._schema = set_rows.rows_schema(operation.fields)
+        self._waiting = self._changed = set_rows.log_schema(operation.fields).empty_table()
 
     @property
     def bytes_held(self) -> int:
@@ -282,7 +274,7 @@ class InstanceOperator:
         These are the bounds that `EventTime.closing` gives. Rows of instances up to `after` count no more: they were
         answered before, or lack rows from before the query was there.
         """
-        arrived = _later_than(after, with_sides(*together(operands, self._schema)))
+        arrived = _later_than(after, set_rows.with_sides(*set_rows.together(operands, self._schema)))
         waiting = _later_than(after, self._waiting)
         self._changed = _later_than(until, arrived)
         # Rows that came first stay first.
@@ -291,7 +283,7 @@ class InstanceOperator:
             self._waiting = self._waiting.combine_chunks()
         if until is None:
             return None
-        closing = [rows.filter(pa.array(clocks_of(rows) <= until)) for rows in (waiting, arrived)]
+        closing = [rows.filter(pa.array(set_rows.clocks_of(rows) <= until)) for rows in (waiting, arrived)]
         return combined(self._operation, pa.concat_tables(closing)) if any(map(len, closing)) else None
 
     def changed(self) -> pa.Table:
@@ -303,24 +295,24 @@ class InstanceOperator:
 
     def remember(self, log: Iterable[pa.Table]) -> None:
         """Take back what was added to the log, oldest first. What was answered since goes in the next cycle."""
-        added = [as_rows(each, self._waiting.schema) for each in log]
+        added = [set_rows.as_rows(each, self._waiting.schema) for each in log]
         self._waiting = pa.concat_tables([self._waiting, *added]).combine_chunks()
 
 
 def _later_than(clock: Clock, rows: pa.Table) -> pa.Table:
-    later = clocks_of(rows) > (_NEVER if clock is None else clock)
+    later = set_rows.clocks_of(rows) > (_NEVER if clock is None else clock)
     return rows if later.all() else rows.filter(pa.array(later))
 
 
 def combined(operation: SetOperation, rows: pa.Table) -> pa.Table | None:
     """SQL's operator on the rows of some instances, with their sides; ALL keeps duplicates as multisets do."""
     if operation.operator is SetOperator.UNION and operation.all:
-        return rows.drop_columns([SIDE])
-    values, schema = rows.drop_columns([SIDE]), rows_schema(operation.fields)
+        return rows.drop_columns([set_rows.SIDE])
+    values, schema = rows.drop_columns([set_rows.SIDE]), set_rows.rows_schema(operation.fields)
     # The clock is one more column: the same row in another instance is another value.
-    encoded = RowEncoding(tuple(schema)).encoded(as_rows(values, schema)).dictionary_encode()
+    encoded = RowEncoding(tuple(schema)).encoded(set_rows.as_rows(values, schema)).dictionary_encode()
     numbers = np.asarray(encoded.indices).astype(np.int64)
-    is_left = np.asarray(rows[SIDE]) == LEFT
+    is_left = np.asarray(rows[set_rows.SIDE]) == set_rows.LEFT
     left, right = (
         np.bincount(numbers[which], minlength=len(encoded.dictionary)).astype(np.int64) for which in (is_left, ~is_left)
     )

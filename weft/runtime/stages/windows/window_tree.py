@@ -26,14 +26,7 @@ from weft.arrays.chunks import positions_in_ranges
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Statistic, fold
-from weft.windows.slicing import (
-    distinct_ranges,
-    edges_between,
-    most_partials,
-    oldest_open_start,
-    shared_edges,
-    slice_start,
-)
+from weft.windows import slicing
 
 #: Slices that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
@@ -101,13 +94,13 @@ class WindowTree:
         self.spec = spec
         self._statistics = {name: statistics[name] for name in spec.measures}
         self.kernels = kernels
-        self._edges = shared_edges(spec.windows)
+        self._edges = slicing.shared_edges(spec.windows)
         self.ranges = np.array([window.range for window in spec.windows], dtype=np.int64)
         self._slides = np.array([window.slide for window in spec.windows], dtype=np.int64)
         self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
-        self._capacity = most_partials(self._edges, int(self.ranges[0])) + 1
+        self._capacity = slicing.most_partials(self._edges, int(self.ranges[0])) + 1
         #: Kernels know each range once, the longest first; windows of one range share its answers.
-        self._reaches = np.array(distinct_ranges(spec.windows), dtype=np.int64)
+        self._reaches = np.array(slicing.distinct_ranges(spec.windows), dtype=np.int64)
         self._reach_of = np.searchsorted(-self._reaches, -self.ranges)
         self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
@@ -155,7 +148,7 @@ class WindowTree:
         waiting = [each.slices for each in self._waiting if len(each)]
         if waiting:
             since = min(int(each.min()) for each in waiting) if self._front is None else self._front
-            slices += most_partials(self._edges, max(1, max(int(each.max()) for each in waiting) - since))
+            slices += slicing.most_partials(self._edges, max(1, max(int(each.max()) for each in waiting) - since))
         return Crowd(keys, held + partials, slices, self._capacity, self._dense_key, self._sparse_partial)
 
     def bytes_for(self, crowd: Crowd) -> int:
@@ -220,11 +213,11 @@ class WindowTree:
 
     def _oldest_open(self, watermark: int) -> int:
         """The start of the oldest instance that is open at a watermark: rows before it are late for all windows."""
-        return oldest_open_start(self.ranges, self._slides, self._phases, watermark)
+        return slicing.oldest_open_start(self.ranges, self._slides, self._phases, watermark)
 
     def _first_slice(self, waiting: SlicePartials, watermark: int) -> int:
         """A slice that begins not after any partial that has come, or can still come for an open window."""
-        return slice_start(self._edges, min(int(waiting.slices.min()), self._oldest_open(watermark)))
+        return slicing.slice_start(self._edges, min(int(waiting.slices.min()), self._oldest_open(watermark)))
 
     def _next_edges(self, waiting: SlicePartials, until: int, watermark: int) -> NDArray[np.int64]:
         """The ends of the next slices that are complete at an instant, which is the watermark or before it."""
@@ -236,9 +229,9 @@ class WindowTree:
                 self._start_over(is_sparse=self.is_sparse)
                 self._front = start
         horizon = min(until, self._front + _AT_ONCE * int(self._slides.min()))
-        edges = edges_between(self._edges, self._front, horizon)
+        edges = slicing.edges_between(self._edges, self._front, horizon)
         if not len(edges) and horizon < until:
-            edges = edges_between(self._edges, self._front, until)
+            edges = slicing.edges_between(self._edges, self._front, until)
         return np.asarray(edges[:_AT_ONCE])
 
     def _amended(self, arrived: SlicePartials) -> SlicePartials:

@@ -15,18 +15,8 @@ import pyarrow.compute as pc
 
 from weft.algebra import Aggregate, Column, DataType, Kind, Query, Select, Stream, Window
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.kernels import monoids
 from weft.kernels.aggregate_functions import FUNCTIONS, Need
-from weft.kernels.monoids import (
-    COUNT,
-    MOMENTS,
-    NAN,
-    NEGATIVE,
-    NONFINITE,
-    POSITIVE,
-    SUM_OF_DOUBLES,
-    extreme,
-    sum_of_integers,
-)
 from weft.kernels.statistic import Array, Columns, Statistic, Values
 from weft.runtime.columnar.array_expressions import can_be_computed
 from weft.runtime.columnar.physical_values import physical
@@ -81,42 +71,42 @@ def rows_counted() -> Measure:
 
 def latest_clock() -> Measure:
     """The largest clock: that of an answer whose window never closes."""
-    return _extreme("max", extreme(BIGINT, True), REDUCED_CLOCK, BIGINT)
+    return _extreme("max", monoids.extreme(BIGINT, True), REDUCED_CLOCK, BIGINT)
 
 
 def _count(text: str) -> Measure:
     column = f"count({text})"
-    return Measure(column, COUNT, (column,), lambda columns: (_numbers(columns[0], 0),))
+    return Measure(column, monoids.COUNT, (column,), lambda columns: (_numbers(columns[0], 0),))
 
 
 def _measure(function: str, need: Need, texts: list[str], types: list[DataType]) -> Measure:
     statistic = need.statistic
-    if statistic is COUNT:
+    if statistic is monoids.COUNT:
         return _count(texts[0] if texts else "1")
     if len(texts) == 2:
         return _extreme_record(function, statistic, texts, types)
     text, type_ = texts[0], types[0]
-    if type_.is_floating or statistic is MOMENTS:
+    if type_.is_floating or statistic is monoids.MOMENTS:
         text = f"CAST({text} AS DOUBLE)"
-    if statistic is MOMENTS:
+    if statistic is monoids.MOMENTS:
         # The mean as sum over count: many queries want these two as well, and Spark's avg is no more than that.
         parts = (f"count({text})", f"sum({text})", f"var_pop({text})")
-        return Measure(f"moments({text})", MOMENTS, parts, _read_moments)
-    if statistic is SUM_OF_DOUBLES:
+        return Measure(f"moments({text})", monoids.MOMENTS, parts, _read_moments)
+    if statistic is monoids.SUM_OF_DOUBLES:
         return Measure(
             f"finite sum({text})", statistic, (f"sum({text})",), lambda read: _where(np.isfinite, read[0], 0.0)
         )
-    if statistic is NONFINITE:
+    if statistic is monoids.NONFINITE:
         # Each from its own aggregate: ∞ − ∞ is a NaN of the sum, and none of the maximum.
         column = f"{'sum' if function == 'avg' else function}({text})"
         return Measure(f"nonfinite {column}", statistic, (column,), lambda columns: (_flags(columns[0]),))
-    if statistic in (extreme(type_, True), extreme(type_, False)):
+    if statistic in (monoids.extreme(type_, True), monoids.extreme(type_, False)):
         return _extreme(function, statistic, text, type_)
-    if statistic is sum_of_integers(2):
+    if statistic is monoids.sum_of_integers(2):
         whole = _whole(text, type_)
         columns = (f"sum({whole} & 4294967295L)", f"sum(shiftright({whole}, 32))")
         return Measure(f"sum({whole})", statistic, columns, lambda read: tuple(_numbers(each, 0) for each in read))
-    if statistic is sum_of_integers(4):
+    if statistic is monoids.sum_of_integers(4):
         return _wide_sum(statistic, text, type_)
     raise NotWoven(f"{function.upper()} of {type_} has no partials that Spark computes")
 
@@ -207,7 +197,9 @@ def _flags(column: pa.ChunkedArray) -> Array:
     values = _numbers(column, 0.0)
     if np.isfinite(values).all():
         return np.zeros(len(values), dtype=np.int64)
-    return np.asarray(NAN * np.isnan(values) + POSITIVE * (values == np.inf) + NEGATIVE * (values == -np.inf))
+    return np.asarray(
+        monoids.NAN * np.isnan(values) + monoids.POSITIVE * (values == np.inf) + monoids.NEGATIVE * (values == -np.inf)
+    )
 
 
 @dataclass(frozen=True)
