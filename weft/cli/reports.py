@@ -14,18 +14,7 @@ import typer
 
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
-from weft.cli.output import (
-    CommandFailure,
-    JsonOption,
-    ProjectOption,
-    open_project,
-    print_json,
-    print_table,
-    print_text,
-    read_script,
-    reporting_failures,
-    show_report,
-)
+from weft.cli import output
 from weft.explain.query_text import clock_text
 from weft.plan.facts import NOT_MEASURED
 from weft.sql.binder import EXPLAIN_FORMATS
@@ -39,20 +28,20 @@ if TYPE_CHECKING:
 
 def results(
     query: Annotated[str, typer.Argument(help="The query's name.")],
-    project: ProjectOption = Path(),
+    project: output.ProjectOption = Path(),
     last: Annotated[int, typer.Option(help="How many of the newest answers.")] = 20,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show the newest answers of a query; with --json, one JSON object per line."""
     from weft.runtime.sinks.results import DamagedAnswers
     from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 
-    with reporting_failures(as_json):
-        with open_project(project, write=False) as loom:
+    with output.reporting_failures(as_json):
+        with output.open_project(project, write=False) as loom:
             found = loom.catalog.find_query(query)
             if found is None:
                 hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
-                raise CommandFailure(f"query '{query}' is unknown; {hint}")
+                raise output.CommandFailure(f"query '{query}' is unknown; {hint}")
             with warnings.catch_warnings(record=True) as damages:
                 warnings.simplefilter("always", DamagedAnswers)
                 answers = loom.results(found.name)
@@ -68,10 +57,10 @@ def results(
                 typer.echo(sentence, err=True)
             return
         rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
-        print_table(answers.column_names, rows)
-        print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
+        output.print_table(answers.column_names, rows)
+        output.print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
         for sentence in notice_sentences(notices_in(answers)):
-            print_text(sentence)
+            output.print_text(sentence)
 
 
 def _text(value: object) -> str:
@@ -82,20 +71,20 @@ def _text(value: object) -> str:
 _ROWS, _LEFT_OUT = ("rows", "late", "bad"), ("shed", "missing_files", "bad_files")
 
 
-def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None:
+def status(project: output.ProjectOption = Path(), as_json: output.JsonOption = False) -> None:
     """Show how far the streams have come and how many answers there were, also while another process runs them."""
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         document = _document(project)
     if as_json:
-        print_json(document)
+        output.print_json(document)
         return
     running = f"running, by {document['writer']}" if document["writer"] else "not running"
     cycle = "no cycle yet" if document["cycle"] is None else f"cycle {document['cycle']} committed"
-    print_text(f"{running}; {cycle}")
+    output.print_text(f"{running}; {cycle}")
     if document["groups"]:
-        print_text(f"subscribers of other machines know the project as {document['project']}")
+        output.print_text(f"subscribers of other machines know the project as {document['project']}")
     for sentence in _last_cycle(document["measured"]["cycles"]):
-        print_text(sentence)
+        output.print_text(sentence)
     if document["streams"]:
         rows = [
             (
@@ -107,22 +96,24 @@ def status(project: ProjectOption = Path(), as_json: JsonOption = False) -> None
             )
             for name, each in document["streams"].items()
         ]
-        print_table(("stream", "rows", "late", "bad", "watermark", "kept", "shed", "missing files", "bad files"), rows)
+        output.print_table(
+            ("stream", "rows", "late", "bad", "watermark", "kept", "shed", "missing files", "bad files"), rows
+        )
     if document["queries"]:
         counts = [(name, f"{n:,}", f"{document['late'][name]:,}") for name, n in document["queries"].items()]
-        print_table(("query", "answers", "late rows"), counts)
+        output.print_table(("query", "answers", "late rows"), counts)
     for name, error in document["errors"].items():
-        print_text(f"query {name} is in error since {error['since']}: {error['sentence']}")
+        output.print_text(f"query {name} is in error since {error['since']}: {error['sentence']}")
         tried = "once" if error["tries"] == 1 else f"{error['tries']} times"
-        print_text(f"  {error['waiting']}; tried {tried}, again at {error['next_try']}")
+        output.print_text(f"  {error['waiting']}; tried {tried}, again at {error['next_try']}")
     for name, lost in document["lost"].items():
-        print_text(f"query {name} lacks {lost['what']} of the cycles {lost['first']} to {lost['last']}")
+        output.print_text(f"query {name} lacks {lost['what']} of the cycles {lost['first']} to {lost['last']}")
     if document["groups"]:
         published = [
             (name, str(each["epoch"]), f"{each['members']:,}", f"{each['answers']:,}", f"{each['late']:,}")
             for name, each in document["groups"].items()
         ]
-        print_table(("group", "epoch", "members", "rows published", "late rows"), published)
+        output.print_table(("group", "epoch", "members", "rows published", "late rows"), published)
 
 
 def _document(project: Path) -> dict[str, Any]:
@@ -130,7 +121,7 @@ def _document(project: Path) -> dict[str, Any]:
     from weft.runtime.state.commits import WHOLE, Commit, errors_of
     from weft.runtime.state.status import status as read_status
 
-    with open_project(project, write=False) as loom:
+    with output.open_project(project, write=False) as loom:
         catalog, found = loom.catalog, read_status(loom.directory)
         commit = found.commit or Commit(-1, -1)
         streams = {each.name: each for each in catalog.streams()}
@@ -247,11 +238,11 @@ def explain(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Explain the queries of a file, not of a project.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: output.JsonOption = False,
     format_: Annotated[
         str | None, typer.Option("--format", metavar="FORMAT", help="text, json, mermaid, dot or svg (default: text).")
     ] = None,
-    output: Annotated[
+    target: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write to a file, not to the terminal.")
     ] = None,
 ) -> None:
@@ -260,22 +251,22 @@ def explain(
         raise typer.BadParameter("give --project or --file, not both")
     format_ = _format(format_, as_json)
     as_json = format_ == "JSON"
-    with reporting_failures(as_json):
+    with output.reporting_failures(as_json):
         if file is not None:
             from weft.explain.explained import explained
 
             known = _queries_of_file(file, as_json)
             text = explained(known, _chosen(known, query), NOT_MEASURED, format_)
         else:
-            with open_project(project or Path(), write=False) as loom:
+            with output.open_project(project or Path(), write=False) as loom:
                 chosen = _chosen(loom.catalog.queries(), query)
                 text = loom.explain(chosen.name if chosen is not None else None, format=format_)
-        if output is not None:
-            output.write_text(f"{text}\n", encoding="utf-8")
-    if output is not None:
+        if target is not None:
+            target.write_text(f"{text}\n", encoding="utf-8")
+    if target is not None:
         return
     if format_ == "TEXT":
-        print_text(text)
+        output.print_text(text)
     else:
         typer.echo(text)
 
@@ -292,10 +283,10 @@ def _format(named: str | None, as_json: bool) -> str:
 
 
 def _queries_of_file(file: Path, as_json: bool) -> Sequence[Query]:
-    script = read_script(file)
+    script = output.read_script(file)
     report = check(script)
     if not report.ok:
-        show_report(report, script, file, as_json)
+        output.show_report(report, script, file, as_json)
     return report.queries
 
 
@@ -308,4 +299,4 @@ def _chosen(known: Sequence[Query], name: str | None) -> Query | None:
             return each
     names = [each.name for each in known]
     advice = did_you_mean(name, names, f"there are {', '.join(names[:8])}" if names else "there are none yet")
-    raise CommandFailure(f"query '{name}' is unknown; {advice}")
+    raise output.CommandFailure(f"query '{name}' is unknown; {advice}")

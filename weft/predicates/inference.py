@@ -37,15 +37,7 @@ from itertools import pairwise
 from math import gcd
 from typing import TypeAlias
 
-from weft.predicates import domains, literals
-from weft.predicates.clauses import (
-    Disjunction,
-    PredicateSet,
-    disjunction_of,
-    disjunction_with,
-    follows_from_one,
-    predicate_set,
-)
+from weft.predicates import clauses, domains, literals
 from weft.predicates.literal_expressions import try_expression
 from weft.predicates.polynomials import Monomial
 from weft.predicates.terms import Order, Subject, Sum, term_of, text_of
@@ -138,18 +130,21 @@ def _without(variable: str, system: Mapping[Coefficients, Inequality]) -> dict[C
     return _tightest(rest)
 
 
-def entails_disjunction(predicates: PredicateSet, disjunction: Disjunction, effort: int = EFFORT) -> bool:
+def entails_disjunction(
+    predicates: clauses.PredicateSet, disjunction: clauses.Disjunction, effort: int = EFFORT
+) -> bool:
     """Whether a disjunction is found to be TRUE wherever a set is."""
-    if follows_from_one(disjunction, predicates):
+    if clauses.follows_from_one(disjunction, predicates):
         return True
     opposed = (
-        disjunction_of(literals.alternatives(each.subject, literals.excluded(each))) for each in disjunction.literals
+        clauses.disjunction_of(literals.alternatives(each.subject, literals.excluded(each)))
+        for each in disjunction.literals
     )
-    counterexamples = predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
+    counterexamples = clauses.predicate_set([*predicates.disjunctions, *(each for each in opposed if each is not None)])
     return _is_impossible(counterexamples, iter(range(effort)))
 
 
-def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
+def _is_impossible(predicates: clauses.PredicateSet, steps: Iterator[int]) -> bool:
     """Whether no row satisfies a set; every choice that is tried is a step."""
     related = _related(predicates)
     if predicates.is_false or is_infeasible(_inequalities(predicates, related)):
@@ -164,12 +159,13 @@ def _is_impossible(predicates: PredicateSet, steps: Iterator[int]) -> bool:
         choices = (each for op in ("<", ">") for each in literals.literals_of(unequal.subject, op, unequal.bound))
     rest = [each for each in predicates.disjunctions if each != clause]
     return all(
-        next(steps, None) is not None and _is_impossible(predicate_set([*rest, disjunction_with((each,))]), steps)
+        next(steps, None) is not None
+        and _is_impossible(clauses.predicate_set([*rest, clauses.disjunction_with((each,))]), steps)
         for each in choices
     )
 
 
-def _next_choice(predicates: PredicateSet, related: set[str]) -> Disjunction | None:
+def _next_choice(predicates: clauses.PredicateSet, related: set[str]) -> clauses.Disjunction | None:
     """The disjunction to try the literals of: the shortest one that may tell something.
 
     Values that one subject cannot have are known as such already. To choose among those it can have is of use only if
@@ -183,7 +179,7 @@ def _next_choice(predicates: PredicateSet, related: set[str]) -> Disjunction | N
     return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
 
 
-def _related(predicates: PredicateSet) -> set[str]:
+def _related(predicates: clauses.PredicateSet) -> set[str]:
     """The variables of comparisons among several."""
     found = (_variables(literal) for each in predicates.disjunctions for literal in each.literals)
     return set().union(*(variables for variables in found if len(variables) > 1))
@@ -200,7 +196,7 @@ def _name(monomial: Monomial) -> str:
     return "*".join(atom.text for atom in monomial)
 
 
-def _inequalities(predicates: PredicateSet, related: set[str]) -> Iterator[Inequality]:
+def _inequalities(predicates: clauses.PredicateSet, related: set[str]) -> Iterator[Inequality]:
     """What the literals that must hold say as inequalities, if there are any among several variables."""
     constants: dict[type, set[domains.Place]] = {}
     for each in predicates.disjunctions:
@@ -253,13 +249,13 @@ class Fact:
     way: frozenset[str]
 
 
-def with_inferred(predicates: PredicateSet) -> PredicateSet:
+def with_inferred(predicates: clauses.PredicateSet) -> clauses.PredicateSet:
     """A predicate set and the selections that its joins let one infer. It is TRUE for the same rows."""
-    additional = [disjunction_with(each) for each in inferred(predicates)]
-    return predicate_set([*predicates.disjunctions, *additional]) if additional else predicates
+    additional = [clauses.disjunction_with(each) for each in inferred(predicates)]
+    return clauses.predicate_set([*predicates.disjunctions, *additional]) if additional else predicates
 
 
-def inferred(predicates: PredicateSet) -> tuple[tuple[literals.Triple, ...], ...]:
+def inferred(predicates: clauses.PredicateSet) -> tuple[tuple[literals.Triple, ...], ...]:
     """The inferred selections alone, each as the literals of a disjunction, in the order of their texts."""
     # NULL takes part in no comparison, so it is not handed on. What the type says already is not, either.
     present = {subject: domains.ValueSet(values.spans) for subject, values in predicates.values_by_subject.items()}
@@ -271,13 +267,13 @@ def inferred(predicates: PredicateSet) -> tuple[tuple[literals.Triple, ...], ...
     result: list[tuple[literals.Triple, ...]] = []
     for subject, values in found.items():
         if subject not in known or not domains.is_subset(known[subject], values):
-            clauses = literals.requirements(subject, values)
-            if all(try_expression(literal) is not None for clause in clauses for literal in clause):
-                result.extend(clauses)
+            required = literals.requirements(subject, values)
+            if all(try_expression(literal) is not None for clause in required for literal in clause):
+                result.extend(required)
     return tuple(sorted(result, key=lambda clause: [literal.text for literal in clause]))
 
 
-def _links(predicates: PredicateSet) -> Iterator[ComparisonLink]:
+def _links(predicates: clauses.PredicateSet) -> Iterator[ComparisonLink]:
     for literal in (each.literals[0] for each in predicates.disjunctions if len(each.literals) == 1):
         subject, operator = literal.subject, literal.operator
         if operator not in ("<", "<=", "=", ">=", ">"):
