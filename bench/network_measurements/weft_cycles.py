@@ -30,7 +30,7 @@ from weft.runtime.progress import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass
-from weft.runtime.state.cycle_spec import Folders
+from weft.runtime.state.continuity import Folders
 from weft.runtime.state.status import last_commit
 
 T = TypeVar("T")

@@ -36,7 +36,7 @@ from lab.workers.balance import Move, Running, loads_of, moves
 from lab.workers.parts import parts
 from weft.catalog import Catalog
 from weft.federation.federation_errors import FederationError
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder
 from weft.loom import Loom
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.spark.class_archive import archive, java_options, make_archive
+from weft.runtime.spark.java import archive, archive_options, make_archive
 
 
 def test_an_archive_is_used_if_there_is_one(tmp_path: Path) -> None:
     path = tmp_path / "a folder" / "classes.jsa"
-    assert java_options(path) == ""
+    assert archive_options(path) == ""
     path.parent.mkdir()
     path.touch()
-    assert java_options(path).startswith(f'"-XX:SharedArchiveFile={path}"')
+    assert archive_options(path).startswith(f'"-XX:SharedArchiveFile={path}"')
 
 
 def test_another_java_has_another_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_warming_up_makes_an_archive_of_sparks_classes(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
         "from weft.cli.run import _run_some_queries\n"
-        "from weft.runtime.spark.class_archive import make_archive\n"
+        "from weft.runtime.spark.java import make_archive\n"
         f"make_archive(Path({str(tmp_path / 'classes.jsa')!r}), _run_some_queries)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from weft.runtime.cluster_checks import ExecutorPython, problem_in
+from weft.runtime.cluster_checks import problem_in
 
 _ALL: dict[str, str | None] = {"weft": "1.0", "numpy": "2.0", "numba": "0.6", "pyarrow": "20.0"}
 
 
 def test_executors_with_everything_lack_nothing() -> None:
     from_archive = {**_ALL, "weft": ""}
-    assert problem_in([ExecutorPython("a", "python", _ALL), ExecutorPython("b", "python", from_archive)], "1.0") == ""
+    assert problem_in([("a", "python", tuple(_ALL.items())), ("b", "python", tuple(from_archive.items()))], "1.0") == ""
 
 
 def test_a_missing_package_and_another_version_are_named_with_the_host_and_the_interpreter() -> None:
-    without = ExecutorPython("b", "/usr/bin/python3", {**_ALL, "numba": None})
-    other = ExecutorPython("c", "python", {**_ALL, "weft": "0.9"})
-    said = problem_in([ExecutorPython("a", "python", _ALL), without], "1.0")
+    without = ("b", "/usr/bin/python3", tuple({**_ALL, "numba": None}.items()))
+    other = ("c", "python", tuple({**_ALL, "weft": "0.9"}.items()))
+    said = problem_in([("a", "python", tuple(_ALL.items())), without], "1.0")
     assert said.startswith("the Python of executors on b (/usr/bin/python3) has no numba: install it there")
     assert "SET kernels = driver" in said
     assert "have weft 0.9, and the driver has 1.0" in problem_in([other], "1.0")

@@ -21,7 +21,7 @@ from tests.support.generator import Workload, workloads
 from tests.support.peers import difference
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.state.commits import Commit, errors_of
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 

@@ -16,7 +16,7 @@ from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.stages.joins.lookups import JoinIndex
 from weft.runtime.stages.windows import running_aggregates as totals
 from weft.runtime.state.commits import Commit, errors_of
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec
 
 pytestmark = pytest.mark.spark
 

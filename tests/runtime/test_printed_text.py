@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 
 from weft.cli.output import print_table
-from weft.runtime.sinks.sinks import ConsoleSink
+from weft.runtime.sinks.sinks import print_answers
 
 
 def test_the_console_shows_brackets(capsys: pytest.CaptureFixture[str]) -> None:
     table = pa.table({"[bold]c[/bold]": ["[red]x[/red]", "[/]", None]})
-    ConsoleSink("[link=a]q[/link]").write(table, 7)
+    print_answers("[link=a]q[/link]", table, 7)
     # A title that is wider than its table is wrapped.
     shown = "".join(capsys.readouterr().out.split())
     assert all(each in shown for each in ("[link=a]q[/link],cycle7", "[bold]c[/bold]", "[red]x[/red]", "[/]"))

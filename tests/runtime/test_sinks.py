@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
 from weft.runtime.sinks.results import AnswerFiles, answers_in
-from weft.runtime.sinks.sinks import FileSink
+from weft.runtime.sinks.sinks import write_answers
 from weft.runtime.state.checksums import Seals
 from weft.runtime.state.storage import Storage
 from weft.sql import SqlError
@@ -66,17 +67,17 @@ def test_the_answers_of_one_cycle_on_disk_are_bounded_per_query(spark: SparkSess
 
 
 def test_a_cycle_that_comes_again_replaces_its_file(spark: SparkSession, tmp_path: Path) -> None:
-    sink = FileSink(spark, tmp_path.as_uri(), "parquet")
-    sink.write(numbers(1, 2), 7)
-    sink.write(numbers(1, 2), 7)
-    sink.write(numbers(3), 8)
+    sink = partial(write_answers, Storage.at(spark, tmp_path.as_uri()), "parquet")
+    sink(numbers(1, 2), 7)
+    sink(numbers(1, 2), 7)
+    sink(numbers(3), 8)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["000000000007.parquet", "000000000008.parquet"]
     assert pq.read_table(tmp_path / "000000000007.parquet") == numbers(1, 2)
 
 
 def test_an_unfinished_file_is_hidden_from_those_who_read_the_folder(spark: SparkSession, tmp_path: Path) -> None:
-    sink = FileSink(spark, tmp_path.as_uri(), "json")
-    sink.write(numbers(1), 0)
+    sink = partial(write_answers, Storage.at(spark, tmp_path.as_uri()), "json")
+    sink(numbers(1), 0)
     Storage.at(spark, tmp_path.as_uri()).draft("000000000001.json", b'{"x": ')
     assert [row.x for row in spark.read.schema("x BIGINT").json(str(tmp_path)).collect()] == [1]
 
@@ -95,7 +96,7 @@ def test_json_has_a_form_for_every_value(spark: SparkSession, tmp_path: Path) ->
             "nothing": pa.array([None], pa.int64()),
         }
     )
-    FileSink(spark, tmp_path.as_uri(), "json").write(table, 0)
+    write_answers(Storage.at(spark, tmp_path.as_uri()), "json", table, 0)
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")

@@ -30,8 +30,7 @@ from weft.catalog.catalog_errors import (
     NotACatalog,
 )
 from weft.catalog.codec import loads
-from weft.files.atomic import publish
-from weft.files.private_files import private
+from weft.files.atomic import private, publish
 
 Row: TypeAlias = tuple[Any, ...]
 

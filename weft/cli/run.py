@@ -21,7 +21,7 @@ from rich.text import Text
 from weft.algebra.properties import clock_type
 from weft.cli import output
 from weft.explain.query_text import clock_text, count
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder
 from weft.loom import Loom
 from weft.sql import durations
 from weft.sql.settings import fixed_refusal
@@ -197,7 +197,7 @@ CREATE CONTINUOUS QUERY joined AS
 
 def warm_up(as_json: output.JsonOption = False) -> None:
     """Compile kernels and archive Spark's classes, once, so that later starts take about half the time."""
-    from weft.runtime.spark.class_archive import archive, make_archive
+    from weft.runtime.spark.java import archive, make_archive
 
     path = archive()
     with output.reporting_failures(as_json):

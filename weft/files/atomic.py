@@ -1,4 +1,4 @@
-"""Files and folders of a local disk that are there whole or not at all, also after a power cut.
+"""Files and folders of a local disk: there whole or not at all, also after a power cut, and private ones.
 
 draft       the content under a name that readers pass over, written through to the disk
 publish     the rename that gives it its name, and the folder written through: the instant at which readers see it
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from weft.files.private_files import private
 
 
 def draft_path(path: Path) -> Path:
@@ -41,6 +39,19 @@ def publish(draft: Path, path: Path, *, is_flushed: bool = False) -> None:
         flush_all(draft)
     os.replace(draft, path)
     flush(path.parent)
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder, and those that it is in, for this user alone. A folder that exists stays as it is."""
+    if not path.is_dir():
+        private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file, which only this user can read if it is new: `open(path, "wb", opener=private)`."""
+    return os.open(path, flags, 0o600)
 
 
 def make_folder(path: Path) -> None:

@@ -25,7 +25,7 @@ from weft.algebra import Query, Stream, Table
 from weft.algebra.secrets import shown_value
 from weft.catalog import Catalog, CatalogError, CatalogLocked, View, find_writer
 from weft.catalog.database import PATIENCE
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder
 from weft.loom import inspection
 from weft.loom.registration import Outcome, Registration, RequestThread
 from weft.sql import Problem, SqlError, bind_or_repeat, parse, split, statements

@@ -42,8 +42,7 @@ from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.operators import PlannedQueries, StageKind, logged
 from weft.runtime.stages.stage import SeenRows
 from weft.runtime.state.commits import Commit, Segment, StreamState
-from weft.runtime.state.continuity import states_of
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec, states_of
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Scanner:
         `takes` tells whether a stage takes the new rows of a log while they are scanned.
         """
         task = ScanTask(spec, planned, last, self._logs, self._lossy_queries(planned))
-        if batch is not None and batch.parts and spec.patience is None and _may_be_direct(batch, planned, takes):
+        if batch is not None and batch.parts and spec.intent.patience is None and _may_be_direct(batch, planned, takes):
             yield DirectScan(task, batch)
         yield WrittenScan(task, batch)
 
@@ -209,7 +208,7 @@ class DirectScan(_Scan):
             found = self._answered(unknown | losing)
             if not self._are_good(found, unknown, losing):
                 return None
-            if spec.keeps_late_rows and any(self._late.values()):
+            if spec.intent.keeps_late_rows and any(self._late.values()):
                 return None
         finally:
             self._spark.drop_views()
@@ -219,7 +218,7 @@ class DirectScan(_Scan):
         states = {}
         for name, state in self._states.items():
             seen = self._seen.get(name, SeenRows())
-            clocks = (state.largest, seen.latest, spec.heartbeats.get(name))
+            clocks = (state.largest, seen.latest, spec.intent.heartbeats.get(name))
             largest = max((clock for clock in clocks if clock is not None), default=None)
             states[name] = replace(state, largest=largest, rows=state.rows + seen.rows)
         seen_logs = {LogId(LogKind.STREAM, name): each for name, each in self._seen.items()}
@@ -251,7 +250,7 @@ class DirectScan(_Scan):
             if index in unknown:
                 self._seen[unknown[index].name] = seen
         streams = self._spec.plan.streams
-        if not all(self._seen.get(each.name, SeenRows()).is_good(each, self._spec.latest) for each in streams):
+        if not all(self._seen.get(each.name, SeenRows()).is_good(each, self._spec.intent.latest) for each in streams):
             return False
         for each in unknown.values():
             is_judged = late_everywhere(each, self._earlier, self._planned.queries) is not None
@@ -294,10 +293,10 @@ class WrittenScan(_Scan):
         spec, measured, known = self._spec, self._measured, self._states[stream.name]
         rows, late, bad = (measured.get(f"{name}_{index}") or 0 for name in ("rows", "late", "bad"))
         lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
-        clocks = [c for c in (known.largest, highest, spec.heartbeats.get(stream.name)) if c is not None]
+        clocks = [c for c in (known.largest, highest, spec.intent.heartbeats.get(stream.name)) if c is not None]
         grown = replace(known, largest=max(clocks, default=None))
         self._streams[stream.name] = replace(
-            advanced(grown, stream, measured.get("tick"), bool(rows), spec.patience),
+            advanced(grown, stream, measured.get("tick"), bool(rows), spec.intent.patience),
             rows=known.rows + rows,
             late=known.late + late,
             bad=known.bad + bad,
@@ -350,7 +349,7 @@ class WrittenScan(_Scan):
         """The outcome."""
         self._count_late_rows()
         late = {name: count for name, count in self._late.items() if count}
-        if self._spec.keeps_late_rows and late and not self._logs.folders.island:
+        if self._spec.intent.keeps_late_rows and late and not self._logs.folders.island:
             self._write_late_rows(late)
         lowest = {
             LogId(LogKind.STREAM, each.name): self._measured.get(f"least_{index}")
@@ -400,7 +399,7 @@ class WrittenScan(_Scan):
         for part in batch.parts:
             # Each part is measured apart: what a row costs does not depend on how many other streams have rows.
             observation = Observation()
-            judged = judged_rows(part, layout, self._spec.latest, self._earlier, self._planned.queries)
+            judged = judged_rows(part, layout, self._spec.intent.latest, self._earlier, self._planned.queries)
             parts.append(judged.observe(observation, F.expr(measures_of_part(part.streams)).alias("measured")))
             observations.append(observation)
         rows = in_few_tasks(union_of(parts), len(parts))

@@ -10,10 +10,9 @@ a machine that does not share it, they would write to a disk of their own.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -35,13 +34,8 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True)
-class ExecutorPython:
-    """The Python of one executor: where it is, and the version, or the problem, of each package that is needed."""
-
-    host: str
-    python: str
-    versions: Mapping[str, str | None]
+#: The Python of an executor: its host, where it is, and each package that is needed with its version, None without it.
+ExecutorPython: TypeAlias = tuple[str, str, tuple[tuple[str, str | None], ...]]
 
 
 def check_executors(spark: SparkSession, kernels: str) -> None:
@@ -56,15 +50,14 @@ def check_executors(spark: SparkSession, kernels: str) -> None:
         raise EngineError(
             f"the executors cannot run Python ({spark.sparkContext.pythonExec}): {reason_of(error)}; {_ADVICE}"
         ) from error
-    problem = problem_in([ExecutorPython(*each) for each in found], importlib.metadata.version("weft"))
+    problem = problem_in(found, importlib.metadata.version("weft"))
     if problem:
         raise EngineError(problem)
 
 
 def problem_in(reports: Iterable[ExecutorPython], version: str) -> str:
     """What executors lack that the driver, with this version of weft, needs there; nothing if they lack nothing."""
-    for each in sorted(set(map(_hashable, reports)), key=str):
-        host, python, versions = each
+    for host, python, versions in sorted(set(reports), key=str):
         for package, found in versions:
             if found is None:
                 return f"the Python of executors on {host} ({python}) has no {package}: {_ADVICE}"
@@ -76,15 +69,11 @@ def problem_in(reports: Iterable[ExecutorPython], version: str) -> str:
     return ""
 
 
-def _hashable(report: ExecutorPython) -> tuple[str, str, tuple[tuple[str, str | None], ...]]:
-    return report.host, report.python, tuple((package, report.versions[package]) for package in _NEEDED)
-
-
 def _reporting() -> Any:
     """A function that reports on the Python it runs in. It is sent as code, since executors may lack this module."""
     needed = _NEEDED
 
-    def report(task: int) -> tuple[str, str, dict[str, str | None]]:
+    def report(task: int) -> tuple[str, str, tuple[tuple[str, str | None], ...]]:
         import importlib
         import socket
         import sys
@@ -102,7 +91,7 @@ def _reporting() -> Any:
             except metadata.PackageNotFoundError:
                 # It came as an archive (spark.submit.pyFiles), which says nothing of its version.
                 found[package] = ""
-        return socket.gethostname(), sys.executable, found
+        return socket.gethostname(), sys.executable, tuple(found.items())
 
     return report
 

@@ -53,8 +53,14 @@ from weft.runtime.stages.windows.stage import WindowStage
 from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import Commit, QueryState, Segment
-from weft.runtime.state.continuity import continued, of_present_streams, running_queries, with_tables
-from weft.runtime.state.cycle_spec import CycleSpec, Folders
+from weft.runtime.state.continuity import (
+    CycleSpec,
+    Folders,
+    continued,
+    of_present_streams,
+    running_queries,
+    with_tables,
+)
 from weft.runtime.state.memory import MemoryAccount
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import StateStore, are_many
@@ -174,15 +180,15 @@ class CycleRunner:
 
     def _plan(self, spec: CycleSpec, last: Commit) -> tuple[PlannedQueries, Commit]:
         """The queries of a cycle with their operators, and the last commit as far as it concerns those that go on."""
-        present = with_tables(of_present_streams(last, spec.plan), spec.tables)
+        present = with_tables(of_present_streams(last, spec.plan), spec.intent.tables)
         if self._committed is not None and self._committed[:2] == (spec.plan.number, present.cycle):
             # No query has come or gone: with thousands of them it pays not to look at each.
             return self._committed[2], present
         queries = running_queries(spec.plan, present, spec.cycle)
         known = continued(present, queries)
-        whole = {name: each for name, each in queries.items() if self._is_whole(name, each, known, spec.sharing)}
+        whole = {name: each for name, each in queries.items() if self._is_whole(name, each, known, spec.intent.sharing)}
         alone = {name: each for name, each in queries.items() if name not in whole}
-        shared = {name for name, each in alone.items() if _is_shared(name, each, known, spec.sharing)}
+        shared = {name for name, each in alone.items() if _is_shared(name, each, known, spec.intent.sharing)}
         roots = self._roots(alone, shared, known)
 
         def stage_of(query: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:

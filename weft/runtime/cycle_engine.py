@@ -17,14 +17,13 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Stream
 from weft.catalog import Catalog
-from weft.plan.plan import Plan, restricted, with_read
+from weft.plan.plan import restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.eviction import EvictionSearch, Failure
 from weft.runtime.islands import Islands, island_plan, shared_part
 from weft.runtime.plans import Plans
 from weft.runtime.progress import Progress, progress_of
 from weft.runtime.project_state import ProjectState
-from weft.runtime.queries_in_error import QueriesInError
+from weft.runtime.queries_in_error import QueriesInError, evicted
 from weft.runtime.recorder import Recorder
 from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
@@ -57,7 +56,7 @@ from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
 from weft.runtime.state.commits import Commit, Intent, StreamState
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.offsets import Offsets, new_files, with_files
 
 
@@ -167,20 +166,20 @@ class CycleEngine:
         self._recorder.begin()
         is_second_attempt = self._state.commits.intent(cycle) is not None
         spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
-        beside = self._islands.run(batch, spec, last)
-        self._in_error.announce(beside.failures)
+        islands, of_islands, failures = self._islands.run(batch, spec, last)
+        self._in_error.announce(failures)
         commit = with_shed_rows(answered.commit, last, spec, came)
         streams = self._with_missing_files(commit, spec, everywhere=is_second_attempt)
         commit = replace(
             commit,
             streams=self._with_bad_files(streams, spec, cycle),
-            offsets=spec.offsets,
-            plan_digest=spec.plan_digest,
-            islands=beside.islands,
+            offsets=spec.intent.offsets,
+            plan_digest=spec.intent.plan_digest,
+            islands=islands,
             held=last.held,
         )
-        commit = self._with_islands(commit, batch, spec.plan)
-        answers = with_notices_of_streams({**answered.answers, **beside.answers}, spec.plan, commit)
+        commit = self._with_islands(commit, batch, spec)
+        answers = with_notices_of_streams({**answered.answers, **of_islands}, spec.plan, commit)
         commit = self._delivered_and_committed(spec, last, commit, answers)
         seconds = self._clock() - started
         self._shed_rate = rate_after(self._shed_rate, seconds, self._interval)
@@ -237,12 +236,12 @@ class CycleEngine:
         else:
             self.before_cycle()
             plan = self._plans.current(self._streams)
-            snapshots, evicted = self._in_error.found_tables(plan)
-            self._in_error.announce(evicted)
+            snapshots, without_tables = self._in_error.found_tables(plan)
+            self._in_error.announce(without_tables)
             settings = self._catalog.settings()
             intent = Intent(
                 plan=plan.number,
-                plan_digest=self._state.copy.digest(plan.number),
+                plan_digest=self._state.digest(plan.number),
                 heartbeats=heartbeats,
                 patience=settings.heartbeat,
                 latest=None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
@@ -252,12 +251,12 @@ class CycleEngine:
                 kept=self._shed_rate.kept,
                 keeps_late_rows=settings.keeps_late_rows,
                 offsets=offsets and with_files(self._storage, offsets, self.last.offsets, cycle),
-                evicted=evicted,
+                evicted=without_tables,
                 bad_files=bad_files,
             )
-            self._state.copy.keep()
+            self._state.keep_catalog()
             self._state.commits.declare(cycle, intent)
-        return CycleSpec.of(cycle, intent, self._plans.stored(intent.plan))
+        return CycleSpec(cycle, self._plans.stored(intent.plan), intent)
 
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
@@ -272,10 +271,10 @@ class CycleEngine:
             spec = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
             self._on_step("begin", cycle)
             try:
-                readable = None if looked is None else looked.readable(spec.bad_files)
+                readable = None if looked is None else looked.readable(spec.intent.bad_files)
                 came = {} if readable is None else count_arrived(readable, spec)
                 if readable is not None:
-                    readable = without_shed_rows(readable, spec.kept, cycle)
+                    readable = without_shed_rows(readable, spec.intent.kept, cycle)
                 answered, spec = self._evaluated(readable, spec, self.last)
                 return spec, answered, came, readable
             except Exception as error:
@@ -286,30 +285,27 @@ class CycleEngine:
         """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
         was_of_the_moment, cycle = False, spec.cycle
         while True:
-            shared = replace(spec, plan=shared_part(spec.plan, last.islands, spec.evicted))
+            shared = replace(spec, plan=shared_part(spec.plan, last.islands, spec.intent.evicted))
             try:
                 return self._runner.run(batch, shared, last), spec
             except Exception as error:
                 if self._stopping.is_set() or self._file_at_fault(batch, error, spec):
                     raise
-                search = EvictionSearch(self._spark, self._storage, self._catalog, self._islands)
-                found = search.evicted(Failure(error, batch, shared, last))
+                found = evicted(self._islands, error, batch, shared, last)
                 if not found and was_of_the_moment:
                     raise
                 was_of_the_moment = not found
             if found:
                 self._in_error.announce(found)
-                spec = replace(spec, evicted={**spec.evicted, **found})
-                intent = self._state.commits.intent(cycle)
-                assert intent is not None
+                spec = replace(spec, intent=replace(spec.intent, evicted={**spec.intent.evicted, **found}))
                 self._on_step("evict", cycle)
-                self._state.commits.declare(cycle, replace(intent, evicted=spec.evicted))
+                self._state.commits.declare(cycle, spec.intent)
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
             self._reset_runner(None, None)
 
     def _file_at_fault(self, batch: Batch | None, error: Exception, spec: CycleSpec) -> Faults:
-        return {} if batch is None else file_at_fault(batch, error, spec.bad_files)
+        return {} if batch is None else file_at_fault(batch, error, spec.intent.bad_files)
 
     def _sets_aside(self, found: Faults, cycle: int) -> bool:
         """Set files aside at which a cycle has failed, so that it can be run again; False if there are none."""
@@ -333,7 +329,7 @@ class CycleEngine:
     def _with_missing_files(self, commit: Commit, spec: CycleSpec, *, everywhere: bool) -> dict[str, StreamState]:
         """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
         streams = dict(commit.streams)
-        files = spec.offsets and new_files(self._storage, spec.offsets, self.last.offsets)
+        files = spec.intent.offsets and new_files(self._storage, spec.intent.offsets, self.last.offsets)
         for source, paths in missing_files(self._spark, files or {}, everywhere=everywhere).items():
             name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
             if name is not None:
@@ -346,23 +342,20 @@ class CycleEngine:
     ) -> dict[str, StreamState]:
         """The streams of a commit, with the files counted that are set aside; the dead letter has their names."""
         counted = dict(streams)
-        for name, faults in spec.bad_files.items():
+        for name, faults in spec.intent.bad_files.items():
             if name in counted:
                 counted[name] = replace(counted[name], bad_files=counted[name].bad_files + len(faults))
                 write_file_letters(self._storage, name, faults, cycle)
-        for sentence in sentences(spec.bad_files):
+        for sentence in sentences(spec.intent.bad_files):
             self._tell(sentence)
         return counted
 
-    def _with_islands(self, commit: Commit, batch: Batch | None, plan: Plan) -> Commit:
+    def _with_islands(self, commit: Commit, batch: Batch | None, spec: CycleSpec) -> Commit:
         """A commit with what is held for the islands that are behind."""
         if all(each.trouble is None for each in commit.islands.values()):
             return replace(commit, held=())
-        cycle, intent = commit.cycle, self._state.commits.intent(commit.cycle)
-        assert intent is not None
-        self._on_step("hold", cycle)
-        self._islands.hold_rows(batch, cycle, plan)
-        held = self._islands.hold(cycle, intent, commit)
+        self._on_step("hold", commit.cycle)
+        held = self._islands.hold(batch, spec, commit)
         return self._islands.limited(replace(commit, held=(*commit.held, held)), self._retention())
 
     def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:

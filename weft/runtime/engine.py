@@ -315,7 +315,7 @@ class Engine(CycleEngine):
     def _try_again_when_due(self) -> None:
         """Try queries in error again when it is time, also when no rows come and so no cycle begins."""
         while not self._ended.is_set():
-            self._in_error.retries.wait()
+            self._in_error.wait()
             if not self._in_error.due():
                 continue
             with self._between:

@@ -17,7 +17,7 @@ An island also evaluates the queries that its members read, silently. All of thi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import Observation, SparkSession
@@ -34,29 +34,13 @@ from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import CurrentNetwork
-from weft.runtime.state.commits import Commit, Held, HeldCycle, Intent, Island, StreamState, held_record, held_rows
-from weft.runtime.state.cycle_spec import CycleSpec, Folders
+from weft.runtime.state.commits import Commit, Held, HeldCycle, Island, StreamState, held_record, held_rows
+from weft.runtime.state.continuity import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import Trouble, lost_with
 
-
-@dataclass(frozen=True)
-class IslandAnswers:
-    """The islands after a cycle, and the answers of those that were evaluated in it."""
-
-    islands: Mapping[str, Island]
-    answers: Mapping[str, pa.Table]
-    #: What is wrong with members of islands that had caught up and have failed in this cycle.
-    failures: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class CaughtUpCycle:
-    """An island after one more cycle, the whole plan of that cycle, and what the members have answered."""
-
-    island: Island
-    plan: Plan
-    answers: Mapping[str, pa.Table]
+#: Where a cycle writes while queries are evaluated to see whether they fail.
+_TRIAL = Folders("search")
 
 
 class Islands:
@@ -77,8 +61,13 @@ class Islands:
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
-    def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> IslandAnswers:
-        """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it."""
+    def run(
+        self, batch: Batch | None, spec: CycleSpec, last: Commit
+    ) -> tuple[dict[str, Island], dict[str, pa.Table], dict[str, str]]:
+        """Evaluate the islands that have caught up in a cycle, and begin those of queries that were evicted in it.
+
+        Returns the islands after the cycle, their answers, and what is wrong with members that have failed in it.
+        """
         found: dict[str, Island] = {}
         answers: dict[str, pa.Table] = {}
         failures: dict[str, str] = {}
@@ -91,22 +80,20 @@ class Islands:
                 except Exception as error:
                     found[key] = self._failed(key, island, error)
                     failures |= dict.fromkeys(island.roots, sentence_of(error))
-        return IslandAnswers({**found, **new_islands(spec.plan, last, spec.evicted)}, answers, failures)
+        return {**found, **new_islands(spec.plan, last, spec.intent.evicted)}, answers, failures
 
     def _evaluated(
         self, key: str, island: Island, batch: Batch | None, spec: CycleSpec
     ) -> tuple[Island, dict[str, pa.Table]]:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
         plan, blocked = island_plan(spec.plan, island)
-        unread = {
-            number: each
-            for each, number in zip(plan.tables, plan.table_numbers, strict=True)
-            if each.name not in spec.tables
-        }
-        tables = {**spec.tables, **self._tables.snapshots(unread)}
+        intent = spec.intent
+        tables = zip(plan.table_numbers, plan.tables, strict=True)
+        unread = {number: each for number, each in tables if each.name not in intent.tables}
+        intent = replace(intent, tables={**intent.tables, **self._tables.snapshots(unread)})
         runner = self._runner(key, island.commit)
         self._on_step("island", spec.cycle)
-        answered = runner.run(batch, replace(spec, plan=plan, tables=tables), island.commit)
+        answered = runner.run(batch, CycleSpec(spec.cycle, plan, intent), island.commit)
         self._runners[key] = runner, spec.cycle
         own = {name: table for name, table in answered.answers.items() if name in island.members}
         after = replace(island, commit=answered.commit, blocked=tuple(sorted(blocked)), is_anew=False)
@@ -116,7 +103,26 @@ class Islands:
         known = self._runners.pop(key, None)
         if known is not None and known[1] == state.cycle:
             return known[0]
-        return runner_for(self._spark, self._storage, self._catalog, state, Folders(key))
+        return self._new_runner(state, Folders(key))
+
+    def _new_runner(self, state: Commit, folders: Folders) -> CycleRunner:
+        """A runner that begins with a state and shares nothing with others but files."""
+        settings = self._catalog.settings()
+        # Labels in the logs have the numbers of nodes: nodes of this network get others.
+        known = (int(node) for each in state.network.values() for node in each.labels)
+        network = CurrentNetwork(settings, folders=folders, first_node=max(known, default=0) + 1)
+        return CycleRunner(self._spark, self._storage, None, settings, None, network, folders)
+
+    def failure(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Exception | None:
+        """Evaluate a cycle, and leave no trace of it; the error if that fails."""
+        runner = self._new_runner(last, _TRIAL)
+        try:
+            runner.run(batch, spec, last)
+        except Exception as error:
+            return error
+        finally:
+            self._storage.delete(_TRIAL.of(spec.cycle))
+        return None
 
     def _failed(self, key: str, island: Island, error: Exception) -> Island:
         """An island whose evaluation has failed; the error itself if that is no query's fault."""
@@ -136,23 +142,25 @@ class Islands:
 
     # -- between cycles -----------------------------------------------------------------------------------------------
 
-    def catch_up(self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]) -> CaughtUpCycle:
-        """Evaluate a held cycle. An island that fails again comes back as it was, with its new trouble."""
+    def catch_up(
+        self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], Plan]
+    ) -> tuple[Island, Plan, Mapping[str, pa.Table]]:
+        """Evaluate a held cycle: the island after it, the whole plan, and what the members have answered.
+
+        An island that fails again comes back as it was, with its new trouble.
+        """
         record = self._record(cycle)
         plan = plan_of_number(record.intent.plan)
         here = islands_in(plan, {key: island})
         if key not in here:
             # Its queries were not registered in this cycle.
-            return CaughtUpCycle(replace(island, commit=replace(island.commit, cycle=cycle)), plan, {})
-        spec = CycleSpec.of(cycle, record.intent, plan)
+            return replace(island, commit=replace(island.commit, cycle=cycle)), plan, {}
+        spec = CycleSpec(cycle, plan, record.intent)
         try:
             after, answers = self._evaluated(key, here[key], self._held(cycle, plan), spec)
         except Exception as error:
-            return CaughtUpCycle(self._failed(key, island, error), plan, {})
-        streams = record.streams
-        return CaughtUpCycle(
-            after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=streams))
-        )
+            return self._failed(key, island, error), plan, {}
+        return after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=record.streams))
 
     # -- held rows ----------------------------------------------------------------------------------------------------
 
@@ -165,15 +173,13 @@ class Islands:
             self._rows_held[cycle] = observation.get["rows"]
         return self._held(cycle, plan)
 
-    def hold(self, cycle: int, intent: Intent, commit: Commit) -> Held:
-        """Write down what a cycle was decided by, whose rows are written down already."""
-        self._storage.write_record(held_record(cycle), HeldCycle(intent, commit.streams))
+    def hold(self, batch: Batch | None, spec: CycleSpec, commit: Commit) -> Held:
+        """Write down the rows of a cycle, and what it was decided by."""
+        cycle = spec.cycle
+        self.hold_rows(batch, cycle, spec.plan)
+        self._storage.write_record(held_record(cycle), HeldCycle(spec.intent, commit.streams))
         rows = self._rows_held.pop(cycle, 0)
         return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
-
-    def forget(self, cycle: int) -> None:
-        """Drop what was held of a cycle that no island needs."""
-        self._storage.delete(f"held/{cycle:012d}")
 
     def _held(self, cycle: int, plan: Plan) -> Batch | None:
         if not self._storage.exists(held_rows(cycle)):
@@ -190,8 +196,7 @@ class Islands:
 
     def snapshots(self, commit: Commit) -> set[str]:
         """The paths of the snapshots of tables that held cycles read."""
-        records = (self._record(cycle) for cycle in (each.cycle for each in commit.held))
-        return {each.path for record in records for each in record.intent.tables.values()}
+        return {each.path for held in commit.held for each in self._record(held.cycle).intent.tables.values()}
 
     def limited(self, commit: Commit, limit: int) -> Commit:
         """A commit in which no more bytes are held than may be.
@@ -204,26 +209,15 @@ class Islands:
             dropped = held.pop(0).cycle
             for key, island in islands.items():
                 if island.commit.cycle < dropped:
-                    islands[key] = _restarted(island, dropped, self._streams_after(dropped, commit))
+                    streams = commit.streams if dropped == commit.cycle else self._record(dropped).streams
+                    islands[key] = _restarted(island, dropped, streams)
         return without_passed_cycles(replace(commit, held=tuple(held), islands=islands))
-
-    def _streams_after(self, cycle: int, commit: Commit) -> Mapping[str, StreamState]:
-        return commit.streams if cycle == commit.cycle else self._record(cycle).streams
 
 
 def sentence_of(error: Exception) -> str:
     """What is wrong with a query whose evaluation has failed."""
     reason = reason_of(error)
     return reason if isinstance(error, EngineError) else f"its evaluation fails: {reason}"
-
-
-def runner_for(spark: SparkSession, storage: Storage, catalog: Catalog, state: Commit, folders: Folders) -> CycleRunner:
-    """A runner that begins with a state and shares nothing with others but files."""
-    settings = catalog.settings()
-    # Labels in the logs have the numbers of nodes: nodes of this network get others.
-    known = (int(node) for each in state.network.values() for node in each.labels)
-    network = CurrentNetwork(settings, folders=folders, first_node=max(known, default=0) + 1)
-    return CycleRunner(spark, storage, None, settings, None, network, folders)
 
 
 def shared_part(plan: Plan, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> Plan:

@@ -1,4 +1,7 @@
-"""The state directory of a project, for the one engine that writes it: what is committed, and recovery at the start."""
+"""The state directory of a project, for the one engine that writes it: what is committed, and recovery at the start.
+
+A copy of the catalog is kept in it (see `weft/catalog/database.py`). A catalog that is older than the state is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from weft.catalog import Catalog
-from weft.runtime.failures.errors import EngineError
+from weft.catalog import COPY_FILE, Catalog
+from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.sinks.outbox import FOLDER as WAITING
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.state.catalog_copy import CatalogCopy, check_catalog
 from weft.runtime.state.checkpoint import Checkpoint, made_anew
 from weft.runtime.state.checksums import damaged, read_record
 from weft.runtime.state.commits import Commit, CommitLog, Intent, check_files, with_seals
-from weft.runtime.state.continuity import garbage
-from weft.runtime.state.cycle_spec import folder_in
+from weft.runtime.state.continuity import folder_in, garbage
 from weft.runtime.state.offsets import CHECKPOINT, outdated
 from weft.runtime.state.offsets import FOLDER as FILE_LISTS
 from weft.runtime.state.storage import Storage, local_uri
@@ -41,12 +42,15 @@ class ProjectState:
                 f"{root} cannot hold state: Spark takes * ? [ ] {{ }} in a path for a pattern; use another directory"
             )
         self._spark = spark
+        self._catalog = catalog
         self._on_step = on_step
+        #: The changes of the catalog that were copied last, and what tells the newest plan from any other.
+        self._copied: int | None = None
+        self._digest: tuple[int, str] = (0, "")
         self.storage = Storage.at(spark, root, is_private=True)
         self.commits = CommitLog(self.storage, catalog.project)
-        check_catalog(catalog, self.last, self.intent)
+        _check_catalog(catalog, self.last, self.intent)
         check_files(self.last, self.storage)
-        self.copy = CatalogCopy(catalog, self.storage)
         self.files = AnswerFiles(self.storage, memory_limit, self.last.seals)
         self._sweep()
 
@@ -72,11 +76,26 @@ class ProjectState:
             if f"{FILE_LISTS}/{name}" not in lists:
                 self.storage.delete(f"{FILE_LISTS}/{name}")
 
+    # -- the copy of the catalog --------------------------------------------------------------------------------------
+
+    def digest(self, plan: int) -> str:
+        """Return what tells the plan under a number from any other."""
+        if self._digest[0] != plan:
+            self._digest = plan, self._catalog.plan_digest(plan) or ""
+        return self._digest[1]
+
+    def keep_catalog(self) -> None:
+        """Copy the catalog, unless it is as it was when it was copied last."""
+        changes = self._catalog.changes
+        if changes != self._copied:
+            self.storage.write_bytes(COPY_FILE, self._catalog.copied())
+            self._copied = changes
+
     # -- commits ------------------------------------------------------------------------------------------------------
 
     def commit(self, commit: Commit) -> Commit:
         """Make a cycle's record true; with the seals of its files, which come back in it."""
-        self.copy.keep()
+        self.keep_catalog()
         return self._publish(commit, "rename")
 
     def _publish(self, commit: Commit, step: str) -> Commit:
@@ -119,6 +138,33 @@ class ProjectState:
         begun = None if self.intent is None else self.intent.offsets
         anew = checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
         return made_anew(anew, self.last.cycle) if anew else None
+
+
+def _check_catalog(catalog: Catalog, last: Commit, intent: Intent | None) -> None:
+    """Raise EngineError unless the catalog has the plans of the last commit and of the cycle that was begun after it.
+
+    StorageError is raised if it knows of later cycles than the state. A state that was removed begins afresh, and the
+    catalog forgets what earlier cycles measured.
+    """
+    plans = [(last.cycle, last.plan, last.plan_digest)] if last.cycle >= 0 else []
+    if intent is not None:
+        plans.append((last.cycle + 1, intent.plan, intent.plan_digest))
+    for cycle, number, digest in plans:
+        if catalog.plan_digest(number) != digest:
+            raise EngineError(
+                f"{catalog.path} is an older copy, or that of another run: cycle {cycle} had plan {number}, which it "
+                f"does not have; bring the newer one back, or the copy that the state keeps, with: "
+                f"weft init {catalog.path.parent} --recover"
+            )
+    newest = max((each.cycle for each in catalog.latest_statistics().values()), default=-1)
+    if last.cycle < 0 <= newest:
+        catalog.record_statistics(last.cycle, {}, keep=1)
+    elif last.cycle < newest:
+        raise StorageError(
+            f"{catalog.path} knows of cycle {newest}, the state is at {last.cycle}: commits are missing, or an older "
+            "copy of the state was put back; restore the whole project directory from one copy, or remove its state "
+            "directory to begin afresh"
+        )
 
 
 def refuse_other_sources(directory: Path, *, named: bool) -> None:

@@ -1,25 +1,30 @@
-"""The queries in error: how they get there, and how they are tried again between two cycles.
+"""The queries in error: how they are found and put there, and how they are tried again between two cycles.
 
 A query is in error since its evaluation failed (it is in an island then, see `islands.py`), or since its sink did not
 take its answers. All that it misses is held for it. It is tried again after a pause, or at once if a user says so.
+
+What the shared plan fails because of is found by evaluating it again. That leaves no trace, so it may be done as often
+as it takes: the queries are halved until those are known that fail without the others.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from weft.catalog import Catalog
-from weft.plan.plan import Plan, tables_of
+from weft.plan.plan import Plan, restricted, tables_of, with_read
+from weft.runtime.failures.errors import MemoryLimit
+from weft.runtime.failures.reasons import is_attributable, reason_of
 from weft.runtime.islands import (
-    CaughtUpCycle,
     Islands,
     island_plan,
     islands_in,
     new_islands,
+    sentence_of,
     shared_part,
     without_passed_cycles,
 )
@@ -27,10 +32,12 @@ from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import is_published
+from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.commits import Commit, Island, Segment, errors_of
-from weft.runtime.state.trouble import Trouble, Waiting, lost_with
+from weft.runtime.state.continuity import CycleSpec
+from weft.runtime.state.trouble import Waiting, lost_with
 
 #: How many held cycles of an island are evaluated between two cycles.
 CAUGHT_UP_AT_ONCE = 10
@@ -38,31 +45,8 @@ CAUGHT_UP_AT_ONCE = 10
 #: Seconds between two looks whether a query is due.
 _LOOK_EVERY = 1.0
 
-
-class Retries:
-    """The queries that users want to be tried again now. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._resumed: set[str] = set()
-        self._wanted = threading.Event()
-
-    def resume(self, query: str) -> None:
-        """Try a query again without waiting for the end of its pause."""
-        self._resumed.add(query)
-        self._wanted.set()
-
-    def begin(self, queries: Collection[str]) -> None:
-        """These queries are being tried again."""
-        self._resumed -= set(queries)
-
-    def due(self, errors: Mapping[str, Trouble]) -> set[str]:
-        """The queries in error that are to be tried again now."""
-        return {name for name, each in errors.items() if each.is_due or name in self._resumed}
-
-    def wait(self) -> None:
-        """Wait a moment, or until a user wants a query to be tried again."""
-        self._wanted.wait(_LOOK_EVERY)
-        self._wanted.clear()
+#: After this many failures without a success, the failure counts as one of all queries.
+_FAILURES_IN_A_ROW = 8
 
 
 class QueriesInError:
@@ -83,7 +67,9 @@ class QueriesInError:
         """`plan` gives the plan of what is registered now."""
         self._state, self._catalog, self._plans, self._tables = state, catalog, plans, tables
         self._islands, self._outbox, self._on_step, self._tell, self._plan = islands, outbox, on_step, say, plan
-        self.retries = Retries()
+        #: The queries that users want to be tried again now; other threads add to them.
+        self._resumed: set[str] = set()
+        self._wanted = threading.Event()
 
     @property
     def last(self) -> Commit:
@@ -94,19 +80,25 @@ class QueriesInError:
         """Try a query again at the next occasion; False if it is not in error."""
         if query not in errors_of(self.last):
             return False
-        self.retries.resume(query)
+        self._resumed.add(query)
+        self._wanted.set()
         return True
 
     def due(self) -> set[str]:
         """The queries that are to be tried again now."""
-        return self.retries.due(errors_of(self.last))
+        return {name for name, each in errors_of(self.last).items() if each.is_due or name in self._resumed}
+
+    def wait(self) -> None:
+        """Wait a moment, or until a user wants a query to be tried again."""
+        self._wanted.wait(_LOOK_EVERY)
+        self._wanted.clear()
 
     def try_again(self, names: Collection[str], most: int | None = None) -> None:
         """Try some queries that are in error again, between two cycles; the last commit is written again.
 
         At most `most` of the cycles that are held for an island are evaluated; the others come next time.
         """
-        self.retries.begin(names)
+        self._resumed -= set(names)
         running = self._catalog.running_numbers() if names else {}
         present = of_present_queries(self.last.waiting, running)
         waiting = [name for name in names if name in present and present[name].trouble is not None]
@@ -131,39 +123,39 @@ class QueriesInError:
                 return
             if cycle is None:
                 self._commit_island(key, replace(island, trouble=None))
-                self._tell(f"{_listed(island.members)} {_is_or_are(island.members)} no longer in error")
+                self._tell(f"{_listed(island.members)} no longer in error")
             elif done == most:
                 trouble = replace(island.trouble, sentence=f"it catches up, from cycle {cycle} on", next_try=0.0)
                 self._commit_island(key, replace(island, trouble=trouble))
                 return
             else:
                 self._on_step("catch up", cycle)
-                caught = self._islands.catch_up(key, island, cycle, self._plans.stored)
-                if caught.island.commit.cycle == island.commit.cycle:
-                    self._commit_island(key, caught.island)
+                after, plan, answers = self._islands.catch_up(key, island, cycle, self._plans.stored)
+                if after.commit.cycle == island.commit.cycle:
+                    self._commit_island(key, after)
                     return
-                self._deliver_late(key, caught, running)
+                present = {name: table for name, table in answers.items() if running.get(name) == plan.number_of[name]}
+                self._deliver_late(key, after, plan, present, of_present_queries(self.last.waiting, running))
                 done += 1
 
     def _unreadable(self, island: Island) -> str | None:
         """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
         plan = self._plan()
-        here = islands_in(plan, {"": island})
-        tables = island_plan(plan, here[""])[0] if here else None
-        if tables is None:
-            return None
-        _, wrong = self._tables.found(dict(zip(tables.table_numbers, tables.tables, strict=True)))
-        return next(iter(wrong.values()), None)
+        for each in islands_in(plan, {"": island}).values():
+            part, _ = island_plan(plan, each)
+            _, wrong = self._tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
+            return next(iter(wrong.values()), None)
+        return None
 
-    def _deliver_late(self, key: str, caught: CaughtUpCycle, running: Mapping[str, int]) -> None:
+    def _deliver_late(
+        self, key: str, island: Island, plan: Plan, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting]
+    ) -> None:
         """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
-        plan, island, cycle = caught.plan, caught.island, caught.island.commit.cycle
-        answers = {name: table for name, table in caught.answers.items() if running.get(name) == plan.number_of[name]}
+        cycle = island.commit.cycle
         if any(is_published(each) for each in plan.queries if each.name in answers):
             # Subscribers take rows in the order of cycles, and are past this one.
             island = replace(island, lost=lost_with(island.lost, cycle))
-        waiting = self.deliver(cycle, plan, answers, of_present_queries(self.last.waiting, running), key)
-        self._commit_island(key, island, waiting)
+        self._commit_island(key, island, self.deliver(cycle, plan, answers, waiting, key))
 
     def _commit_island(self, key: str, island: Island, waiting: Mapping[str, Waiting] | None = None) -> None:
         last = self.last
@@ -221,16 +213,80 @@ class QueriesInError:
         for sentence in dict.fromkeys(evicted.values()):
             names = [name for name, each in evicted.items() if each == sentence]
             self._tell(
-                f"{_listed(names)} {_is_or_are(names)} in error: {sentence}; rows are kept for what reads it, and all "
-                "other queries go on"
+                f"{_listed(names)} in error: {sentence}; rows are kept for what reads it, and all other queries go on"
             )
 
 
 def _listed(names: Collection[str]) -> str:
-    """Some queries, for people."""
+    """Some queries, as the start of a sentence about what they are."""
     quoted = ", ".join(f"'{name}'" for name in names)
-    return f"quer{'y' if len(names) == 1 else 'ies'} {quoted}"
+    return f"query {quoted} is" if len(names) == 1 else f"queries {quoted} are"
 
 
-def _is_or_are(names: Collection[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+# -- which queries are to blame ---------------------------------------------------------------------------------------
+
+
+def evicted(islands: Islands, error: Exception, batch: Batch | None, spec: CycleSpec, last: Commit) -> dict[str, str]:
+    """The queries to evict because the shared plan failed, each with what is wrong; none if it was of the moment.
+
+    Raises the error if it is no query's fault.
+    """
+    plan = spec.plan
+    if not is_attributable(error):
+        raise error
+    if isinstance(error, MemoryLimit):
+        named = [each.name for each in plan.queries if each.name in error.needing_most]
+        if named:
+            return dict.fromkeys(named, sentence_of(error))
+    try:
+        rows = islands.hold_rows(batch, spec.cycle, plan)
+    except Exception as unreadable:
+        # The rows themselves cannot be read, or not be written down: that is no query's fault.
+        raise error from unreadable
+    good: set[int] = set()
+
+    def evaluate(names: Collection[str]) -> Exception | None:
+        found = islands.failure(rows, replace(spec, plan=restricted(plan, with_read(plan, names))), last)
+        good.update([len(names)] if found is None else [])
+        return found
+
+    culprits = failing_queries(plan, evaluate)
+    if not culprits and len(plan.queries) not in good:
+        raise error
+    return {name: sentence_of(each) for name, each in culprits.items()}
+
+
+def failing_queries(plan: Plan, evaluate: Callable[[Collection[str]], Exception | None]) -> dict[str, Exception]:
+    """The queries of a plan that fail, each with its error; none if all of them succeed by now, or fail together only.
+
+    `evaluate` evaluates some queries, with what they read, and gives the error if they fail. A query that reads a
+    culprit is none itself. If all queries fail for the same reason, or nothing does that is evaluated without any
+    query, it is no query's fault, and there are no culprits.
+    """
+    if evaluate(()) is not None:
+        return {}
+    found: dict[str, Exception] = {}
+    succeeded = given_up = False
+
+    def look_into(names: Sequence[str]) -> None:
+        """Find the culprits among some queries, which come after those that they read."""
+        nonlocal succeeded, given_up
+        left = [name for name in names if with_read(plan, {name}).isdisjoint(found)]
+        if not left or given_up:
+            return
+        error = evaluate(left)
+        if error is None:
+            succeeded = True
+        elif not is_attributable(error):
+            raise error
+        elif len(left) == 1:
+            found[left[0]] = error
+            given_up = not succeeded and len(found) >= _FAILURES_IN_A_ROW
+        else:
+            middle = len(left) // 2
+            look_into(left[:middle])
+            look_into(left[middle:])
+
+    look_into([each.name for each in plan.queries])
+    is_one_reason = len(found) > 1 and len({reason_of(error) for error in found.values()}) == 1
+    return {} if given_up or (is_one_reason and not succeeded) else found

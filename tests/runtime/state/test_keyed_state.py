@@ -16,9 +16,8 @@ from tests.runtime.state.test_store import Disk
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
-from weft.runtime.state.keyed_state import DriverHost, Order
 from weft.runtime.state.storage import Storage
-from weft.runtime.state.store import Block, StateStore
+from weft.runtime.state.store import Block, DriverHost, Order, StateStore
 
 NODES = [LogId(LogKind.VALUES, str(number)) for number in range(3)]
 

@@ -23,8 +23,7 @@ import msgspec
 
 from weft.delivery.log.delivery_errors import AccessDenied, LogError
 from weft.delivery.log.delivery_log import writing
-from weft.files.atomic import write_atomically
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder, write_atomically
 
 ACCESS: Final = "access.json"
 

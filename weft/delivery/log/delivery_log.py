@@ -28,9 +28,8 @@ from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import DamagedLog, LogError
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Parcel, ParcelHead, checked_head, decode, encode, read_head
-from weft.files.atomic import write_atomically
+from weft.files.atomic import private_folder, write_atomically
 from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
-from weft.files.private_files import private_folder
 
 _Found = TypeVar("_Found", Parcel, ParcelHead)
 

@@ -36,9 +36,8 @@ from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
 from weft.federation.live.site_directory import FEED_AGAIN
-from weft.files.atomic import publish, write_atomically
+from weft.files.atomic import private_folder, publish, write_atomically
 from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
-from weft.files.private_files import private_folder
 from weft.runtime.state.checksums import Seal, fault, seal_of
 
 #: Folders of committed cycles that stay, for those who want to look.

@@ -20,9 +20,8 @@ from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.nats.connection import split_address
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import SiteMessage, Transport, message_of, send
-from weft.files.atomic import write_atomically
+from weft.files.atomic import private, private_folder, write_atomically
 from weft.files.checked_file import Damaged, read_checked
-from weft.files.private_files import private, private_folder
 
 MEMBERSHIP_FILE = "federation.json"
 

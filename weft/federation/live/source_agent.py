@@ -52,8 +52,7 @@ from weft.federation.live.messages import (
 )
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.federation.live.stream_interest import Interest, from_json
-from weft.files.atomic import publish
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder, publish
 from weft.runtime.sources import replay
 
 #: Rows that tell the coordinator which values are how frequent.

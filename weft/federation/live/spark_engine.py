@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
 from weft.federation.live.engine_incarnation import CycleStore, EngineMaker
-from weft.files.private_files import private_folder
+from weft.files.atomic import private_folder
 
 if TYPE_CHECKING:
     from weft.runtime.sinks.publishing import PublishedRows

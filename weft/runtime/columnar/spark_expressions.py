@@ -199,22 +199,15 @@ def _arithmetic(call: Call, args: list[str]) -> str:
     left, right = call.args[0].type, call.args[1].type
     if TIMESTAMP in (left, right):
         return _time_arithmetic(call, args)
-    if call.type.is_floating:
-        return _floating(call, args)
+    if call.type.is_floating and call.op not in ("/", "%"):
+        return f"({args[0]} {call.op} {args[1]})"
     name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide", "%": "try_mod"}[call.op]
     if call.type.kind in (Kind.TINYINT, Kind.SMALLINT):
         # Spark's try_ functions check the range of INT, not of the narrow types.
         wide = f"{name}(CAST({args[0]} AS INT), CAST({args[1]} AS INT))"
         return f"try_cast({wide} AS {spark_type(call.type)})"
-    return f"try_cast({name}({', '.join(args)}) AS {spark_type(call.type)})"
-
-
-def _floating(call: Call, args: list[str]) -> str:
-    if call.op == "/":
-        return f"try_divide({', '.join(args)})"
-    if call.op == "%":
-        return f"try_mod({', '.join(args)})"
-    return f"({args[0]} {call.op} {args[1]})"
+    value = f"{name}({', '.join(args)})"
+    return value if call.type.is_floating else f"try_cast({value} AS {spark_type(call.type)})"
 
 
 def _time_arithmetic(call: Call, args: list[str]) -> str:
@@ -234,8 +227,6 @@ def _negative(call: Call, args: list[str]) -> str:
 
 def _cast(call: Call, args: list[str]) -> str:
     source, target = call.args[0].type, call.type
-    if source.is_floating and (target.is_integer or target.kind is Kind.BOOLEAN):
-        return f"try_cast({args[0]} AS {spark_type(target)})"
     if TIMESTAMP in (source, target) and (source.is_numeric or target.is_numeric):
         raise AssertionError("the binder refuses casts between numbers and timestamps")
     return f"try_cast({args[0]} AS {spark_type(target)})"
@@ -297,17 +288,11 @@ def _div(call: Call, args: list[str]) -> str:
 
 def _wide_quotient(dividend: str, divisor: str) -> str:
     """A quotient of integers of 38 digits. Spark's division gives 32 of them, so small divisors take two steps."""
-    high, low = _exact_quotient(dividend, "1000000BD"), f"{dividend} % 1000000BD"
+    high, low = _whole_quotient(dividend, "1000000BD"), f"{dividend} % 1000000BD"
     rest = f"(({high} % {divisor}) * 1000000BD + {low})"
-    steps = f"{_exact_quotient(high, divisor)} * 1000000BD + {_exact_quotient(rest, divisor)}"
-    return (
-        f"CASE WHEN {divisor} = 0 THEN NULL WHEN abs({divisor}) >= 1000000 THEN {_exact_quotient(dividend, divisor)} "
-        f"ELSE CAST({steps} AS DECIMAL(38,0)) END"
-    )
-
-
-def _exact_quotient(dividend: str, divisor: str) -> str:
-    return f"CAST(({dividend} - {dividend} % {divisor}) / {divisor} AS DECIMAL(38,0))"
+    steps = _as_decimal(f"{_whole_quotient(high, divisor)} * 1000000BD + {_whole_quotient(rest, divisor)}")
+    quotient = _whole_quotient(dividend, divisor)
+    return f"CASE WHEN {divisor} = 0 THEN NULL WHEN abs({divisor}) >= 1000000 THEN {quotient} ELSE {steps} END"
 
 
 _RULES: dict[str, Callable[[Call, list[str]], str]] = {

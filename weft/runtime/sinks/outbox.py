@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from weft.algebra import Query
 from weft.arrays.arrow_streams import streamed, table_of
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.sinks.sinks import AnswerSink, CallableSink, sink_of
+from weft.runtime.sinks.sinks import AnswerSink, sink_of
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import KeptAnswers, Trouble, Waiting
 
@@ -45,10 +45,10 @@ class SinkOutbox:
         self._say = say
         self._take_folder = take_folder
         self._sinks: dict[str, tuple[Query, AnswerSink | None]] = {}
-        self._callables: dict[str, CallableSink] = {}
+        self._callables: dict[str, AnswerSink] = {}
 
-    def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
-        self._callables[query] = CallableSink(function)
+    def add_callable(self, query: str, function: AnswerSink) -> None:
+        self._callables[query] = function
 
     def deliver(
         self, waiting: Mapping[str, Waiting], query: Query, number: int, answers: pa.Table, cycle: int
@@ -79,28 +79,26 @@ class SinkOutbox:
         assert waiting.trouble is not None
         left = list(waiting.answers)
         while left:
-            problem = self._write(query, self._kept(waiting, left[0]), left[0].cycle)
+            kept = table_of(self._storage.read_bytes(waiting.path(left[0].cycle)))
+            problem = self._write(query, kept, left[0].cycle)
             if problem is not None:
                 return replace(waiting, answers=tuple(left), trouble=waiting.trouble.again(problem))
             del left[0]
         self._say(f"query '{query.name}' is no longer in error: its sink has taken all answers that waited")
         return replace(waiting, answers=(), trouble=None)
 
-    def _kept(self, waiting: Waiting, kept: KeptAnswers) -> pa.Table:
-        return table_of(self._storage.read_bytes(waiting.path(kept.cycle)))
-
     def _write(self, query: Query, answers: pa.Table, cycle: int) -> str | None:
         """Hand answers to a sink; what is wrong with it, or None."""
         name = query.name
         try:
             if name in self._callables:
-                self._callables[name].write(answers, cycle)
+                self._callables[name](answers, cycle)
             known = self._sinks.get(name)
             if known is None or (known[0] is not query and known[0] != query):
                 self._take_folder(query)
                 known = self._sinks[name] = query, sink_of(query, self._spark)
             if known[1] is not None:
-                known[1].write(answers, cycle)
+                known[1](answers, cycle)
         except Exception as error:
             self._sinks.pop(name, None)
             return f"its sink does not take the answers of cycle {cycle}: {reason_of(error)}"
@@ -110,9 +108,8 @@ class SinkOutbox:
         """The records without the oldest answers, if more wait than may."""
         total = sum(kept.bytes for each in waiting.values() for kept in each.answers)
         while total > self._limit():
-            name = min(
-                (name for name, each in waiting.items() if each.answers), key=lambda each: _oldest(waiting[each])
-            )
+            behind = [name for name, each in waiting.items() if each.answers]
+            name = min(behind, key=lambda each: waiting[each].answers[0].cycle)
             total -= waiting[name].answers[0].bytes
             if waiting[name].lost is None:
                 self._say(
@@ -125,7 +122,3 @@ class SinkOutbox:
 def of_present_queries(waiting: Mapping[str, Waiting], number_of: Mapping[str, int]) -> dict[str, Waiting]:
     """The records of queries that are still registered."""
     return {name: each for name, each in waiting.items() if number_of.get(name) == each.number}
-
-
-def _oldest(waiting: Waiting) -> int:
-    return waiting.answers[0].cycle

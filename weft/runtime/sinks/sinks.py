@@ -12,7 +12,8 @@ import math
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,63 +26,41 @@ from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 from weft.runtime.state.storage import Storage
 from weft.sql.paths import folder_of, sink_refusal
 
+#: Takes the answers of a cycle; a second call with the same cycle replaces the first. A function of the user is called
+#: like one of Spark's foreachBatch: at least once for each cycle.
+AnswerSink: TypeAlias = Callable[[pa.Table, int], object]
 
-class AnswerSink(Protocol):
-    def write(self, table: pa.Table, cycle: int) -> None:
-        """Take the answers of a cycle; a second call with the same cycle replaces the first."""
 
-
-class FileSink:
-    """One file per cycle that has answers, named by the cycle: exactly once, whatever crashes.
+def write_answers(storage: Storage, format_: str, table: pa.Table, cycle: int) -> None:
+    """Write one file per cycle that has answers, named by the cycle: exactly once, whatever crashes.
 
     A Parquet file has the metadata of its table. JSON has no place for it: what was kept of streams that may shed is in
     a file of its own beside the answers, whose name begins with `_`, so that Spark and others who read the folder pass
     over it. It is there before the answers are.
     """
-
-    def __init__(self, spark: SparkSession, path: str, format_: str) -> None:
-        self._storage = Storage.at(spark, path)
-        self._format = format_
-
-    def write(self, table: pa.Table, cycle: int) -> None:
-        kept = notices_in(table)
-        if kept and self._format == "json":
-            self._storage.write_bytes(f"_{cycle:012d}.kept.json", json.dumps(kept).encode())
-        data = parquet_file(table) if self._format == "parquet" else json_lines(table)
-        self._storage.write_bytes(f"{cycle:012d}.{self._format}", data)
+    kept = notices_in(table)
+    if kept and format_ == "json":
+        storage.write_bytes(f"_{cycle:012d}.kept.json", json.dumps(kept).encode())
+    data = parquet_file(table) if format_ == "parquet" else json_lines(table)
+    storage.write_bytes(f"{cycle:012d}.{format_}", data)
 
 
-class ConsoleSink:
-    """Prints answers as they come."""
+def print_answers(name: str, table: pa.Table, cycle: int) -> None:
+    """Print answers on the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def write(self, table: pa.Table, cycle: int) -> None:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        # Texts, since rich takes square brackets in a str for its own marks.
-        shown = Table(title=Text(f"{self._name}, cycle {cycle}"), title_justify="left")
-        for name in table.column_names:
-            shown.add_column(Text(name))
-        for row in _rows(table.slice(0, 20)):
-            shown.add_row(*(Text("" if value is None else str(value)) for value in row))
-        more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
-        caption = "\n".join([*more, *notice_sentences(notices_in(table))])
-        shown.caption = Text(caption) if caption else None
-        Console().print(shown)
-
-
-class CallableSink:
-    """Calls a Python function with each cycle's answers, like Spark's foreachBatch: at least once, with the number."""
-
-    def __init__(self, function: Callable[[pa.Table, int], object]) -> None:
-        self._function = function
-
-    def write(self, table: pa.Table, cycle: int) -> None:
-        self._function(table, cycle)
+    # Texts, since rich takes square brackets in a str for its own marks.
+    shown = Table(title=Text(f"{name}, cycle {cycle}"), title_justify="left")
+    for column in table.column_names:
+        shown.add_column(Text(column))
+    for row in _rows(table.slice(0, 20)):
+        shown.add_row(*(Text("" if value is None else str(value)) for value in row))
+    more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
+    caption = "\n".join([*more, *notice_sentences(notices_in(table))])
+    shown.caption = Text(caption) if caption else None
+    Console().print(shown)
 
 
 def sink_of(query: Query, spark: SparkSession) -> AnswerSink | None:
@@ -89,8 +68,8 @@ def sink_of(query: Query, spark: SparkSession) -> AnswerSink | None:
     if query.sink is None or query.sink.format == "memory":
         return None
     if query.sink.format == "console":
-        return ConsoleSink(query.name)
-    return FileSink(spark, dict(query.sink.options)["path"], query.sink.format)
+        return partial(print_answers, query.name)
+    return partial(write_answers, Storage.at(spark, dict(query.sink.options)["path"]), query.sink.format)
 
 
 def parquet_file(table: pa.Table) -> bytes:

@@ -27,8 +27,7 @@ from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.state.commits import WHOLE, Commit
-from weft.runtime.state.continuity import of_present_streams, states_of
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec, of_present_streams, states_of
 
 #: The least rows out of `WHOLE` that are taken, however far behind.
 LEAST = 16
@@ -97,11 +96,13 @@ def count_arrived(batch: Batch, spec: CycleSpec) -> dict[str, ArrivedRows]:
     """Count the rows that have come of the streams that shed rows in a cycle, by name; empty if none do."""
     streams = spec.plan.streams
     shedding = {at: each for at, each in enumerate(streams) if each.shed_allowed}
-    if spec.kept >= WHOLE or not shedding:
+    if spec.intent.kept >= WHOLE or not shedding:
         return {}
     found = {each.name: ArrivedRows(0, None) for each in shedding.values()}
     for part in batch.parts:
-        found |= _arrived_in(part, {at: each for at, each in part.streams.items() if at in shedding}, spec.latest)
+        found |= _arrived_in(
+            part, {at: each for at, each in part.streams.items() if at in shedding}, spec.intent.latest
+        )
     return found
 
 
@@ -145,7 +146,7 @@ def with_shed_rows(commit: Commit, last: Commit, spec: CycleSpec, came: Mapping[
         return commit
     before = states_of(of_present_streams(last, plan), plan)
     for name in shedding:
-        state, earlier = replace(states[name], kept=spec.kept), before[name]
+        state, earlier = replace(states[name], kept=spec.intent.kept), before[name]
         if name in came:
             taken = state.rows + state.late + state.bad - (earlier.rows + earlier.late + earlier.bad)
             if came[name].rows != taken:

@@ -23,7 +23,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark import java
-from weft.runtime.spark.class_archive import archive, java_options
 from weft.runtime.spark.spark_failures import failing_in_one_sentence
 from weft.sql.settings import FIXED_VALUES, fixed_refusal, is_fixed
 
@@ -75,7 +74,6 @@ _LOCAL = {
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: How many times as often as usual a method is called before Java compiles it.
 _CALLS_BEFORE_COMPILING = 5
 
@@ -142,7 +140,7 @@ def _started(master: str, chosen: dict[str, str], log: Path | None) -> SparkSess
     # PySpark itself reads the interpreter of executors from the environment alone.
     chosen_python = chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_PYTHON"] = chosen_python
-    options = [java.option(log), chosen.get(_JAVA_OPTIONS, "")]
+    options = [java.option(log), chosen.get(java.OPTIONS, "")]
     if master.startswith("local") and "-XX:+Use" not in options[-1]:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
@@ -157,8 +155,8 @@ def _started(master: str, chosen: dict[str, str], log: Path | None) -> SparkSess
         # Spark's classes take this much in the end; Java would collect all garbage each time it needs more for them.
         options.append("-XX:MetaspaceSize=256m")
     if "Archive" not in options[1]:
-        options.append(java_options(archive()))
-    chosen = {**chosen, _JAVA_OPTIONS: " ".join(option for option in options if option)}
+        options.append(java.archive_options(java.archive()))
+    chosen = {**chosen, java.OPTIONS: " ".join(option for option in options if option)}
     builder = SparkSession.builder.appName("weft").master(master)
     for name, value in chosen.items():
         builder = builder.config(name, value)

@@ -25,7 +25,7 @@ from weft.runtime.spark.session import compile_plans, union_of
 from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind, log_of, logged
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment, StreamState
-from weft.runtime.state.cycle_spec import CycleSpec, Folders
+from weft.runtime.state.continuity import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import Change, StateStore, is_rewritten
 

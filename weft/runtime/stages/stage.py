@@ -29,7 +29,7 @@ from weft.runtime.columnar.rows import clock_bounds
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.memory import MemoryUse
 
 

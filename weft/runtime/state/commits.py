@@ -192,20 +192,31 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is decided before a cycle begins, as it is written down; `CycleSpec` says what the fields are."""
+    """What is decided before a cycle begins, as it is written down, so that a second attempt does the same."""
 
     plan: int
-    plan_digest: str | None
+    plan_digest: str
+    #: Clocks that streams have reached without rows.
     heartbeats: Mapping[str, int]
+    #: How many microseconds a stream may be silent before its clock goes on with the ticks in the batch.
     patience: int | None
+    #: The largest TIMESTAMP that is believed of a clock: a row from the far future would make all that follow late.
     latest: int | None
+    #: Whether queries that begin with the cycle share anything.
     sharing: bool
+    #: What trees are chosen by, see `weft/plan/facts.py`; no answer depends on it.
     facts: Mapping[str, Mapping[str, int]]
+    #: The snapshot of each table that the plan reads, by name.
     tables: Mapping[str, Segment]
+    #: How many of `WHOLE` rows are kept of streams that may shed.
     kept: int
+    #: Whether rows that are late for some queries and not for all go to the dead letter.
     keeps_late_rows: bool
+    #: Which rows of Spark's sources the cycle has; None if they are handed over.
     offsets: Offsets | None
+    #: The queries that failed in attempts at the cycle, with what is wrong.
     evicted: Mapping[str, str]
+    #: Files that are set aside: by stream and path, why they cannot be read.
     bad_files: Mapping[str, Mapping[str, str]]
 
 

@@ -1,15 +1,39 @@
-"""From one commit to the next: the state that goes on, and the files that are needed no more."""
+"""From one commit to the next: the state that goes on, where a cycle writes, and the files that are needed no more."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.plan import Plan
-from weft.runtime.state.commits import Commit, Segment, StreamState
-from weft.runtime.state.cycle_spec import Folders, folder_in
+from weft.runtime.state.commits import Commit, Intent, Segment, StreamState
+
+
+@dataclass(frozen=True)
+class CycleSpec:
+    """What is known of a cycle before it runs: the plan, and all else that its intent declares."""
+
+    cycle: int
+    plan: Plan
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the cycles of the shared plan write, or those of an island: see `islands.py`."""
+
+    island: str = ""
+
+    def of(self, cycle: int) -> str:
+        """The folder that a cycle writes to."""
+        return f"segments/{cycle:012d}.{self.island}" if self.island else f"segments/{cycle:012d}"
+
+
+def folder_in(path: str) -> str:
+    """The folder of the cycle, or of the query, that a file was written for."""
+    return "/".join(path.split("/")[:2])
 
 
 def states_of(last: Commit, plan: Plan) -> dict[str, StreamState]:

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from weft.files.atomic import draft_path, flush, flush_all, make_folder, publish, write_draft
-from weft.files.private_files import private_folder
+from weft.files.atomic import draft_path, flush, flush_all, make_folder, private_folder, publish, write_draft
 from weft.runtime.failures.errors import StorageError
 from weft.runtime.state.checksums import Record, Seal, Seals, opened, seal_of, seal_of_file, sealed
 

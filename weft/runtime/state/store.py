@@ -1,4 +1,4 @@
-"""The state of all nodes on disk: segments of logs, many in one file.
+"""The state of all nodes: on disk as segments of logs, many in one file, and in memory as warm copies of these.
 
 A cycle adds a segment to each log that it changes, and writes all of them, one after the other, into one file:
 
@@ -13,13 +13,24 @@ one checksum for each. The rules for all logs are here, and nowhere else:
 
 Rows that Spark reads are in files of their own, since its readers take whole files: the rows of streams, of joins and
 of queries that Spark evaluates, history for BACKFILL, snapshots, and partials whose kernels are on the executors.
+
+In memory, a host is given an order for each node, computes cycles, and says what they change:
+
+    order       what is committed: the segments of the node. A host knows nothing else of the state
+    warm copy   what these segments hold, so that the next cycle costs what is new
+    change      what a cycle adds to the log
+
+Orders name committed segments, and a warm copy is made of them alone: one that has computed a cycle is torn, and is
+made again from segments, unless that cycle is the next one to be committed. A change is true when the commit record
+names it. Nothing in a `KeyedState` needs Spark: an executor could host a node, or some of its keys, as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
@@ -172,3 +183,87 @@ class _StateFile:
         self.parts.append(data)
         self.size += len(data)
         return placed
+
+
+# -- in memory --------------------------------------------------------------------------------------------------------
+
+
+class KeyedState(Protocol):
+    """The state of a node."""
+
+    def restore(self, blocks: Iterable[bytes]) -> None:
+        """Take back what segments hold, oldest first; of a key that is in several, the newest record counts."""
+
+    def changed(self) -> Block | None:
+        """The records that the newest cycle has changed."""
+
+    def whole(self) -> Block | None:
+        """All records that may still be needed."""
+
+
+State = TypeVar("State", bound=KeyedState)
+Answers = TypeVar("Answers")
+
+
+@dataclass(frozen=True)
+class Order(Generic[State]):
+    """What a host is asked to have: the state of a node, as the `committed` segments say.
+
+    `make` gives their state, from the warm copy as of the last commit if there is one; without one, it is restored.
+    """
+
+    node: LogId
+    committed: tuple[Segment, ...]
+    make: Callable[[State | None], State]
+
+
+class DriverHost(Generic[State]):
+    """The warm copies of nodes in the driver."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        self._orders: dict[LogId, Order[State]] = {}
+        self._copies: dict[LogId, State] = {}
+        self._added: dict[LogId, Block | None] = {}
+        #: The cycle that the copies are the state after; None while one is under way.
+        self._cycle: int | None = None
+
+    def begin(self, last_cycle: int, orders: Iterable[Order[State]]) -> None:
+        """Have the state of some nodes after the last commit, and of no others."""
+        known = self._copies if self._cycle == last_cycle else {}
+        self._orders = {each.node: each for each in orders}
+        self._copies, self._added, self._cycle = {}, {}, None
+        for node, order in self._orders.items():
+            copy = self._copies[node] = order.make(known.get(node))
+            if node not in known:
+                copy.restore(map(self._store.read, order.committed))
+
+    def __getitem__(self, node: LogId) -> State:
+        return self._copies[node]
+
+    def __contains__(self, node: LogId) -> bool:
+        return node in self._copies
+
+    def __iter__(self) -> Iterator[LogId]:
+        return iter(self._copies)
+
+    def run(self, node: LogId, compute: Callable[[State], Answers]) -> Answers:
+        """Compute a cycle of a node."""
+        answers = compute(self._copies[node])
+        self._added[node] = self._copies[node].changed()
+        return answers
+
+    def changes(self, since: Callable[[LogId], Clock] = lambda node: None) -> Iterator[Change]:
+        """What the cycle changes; `since` says which clocks the log of a node still needs."""
+        for node, order in self._orders.items():
+            rewritten = partial(_whole, self._copies[node])
+            yield Change(node, order.committed, self._added.get(node), rewritten, since(node))
+
+    def commit(self, cycle: int) -> None:
+        """The changes of a cycle are true."""
+        self._cycle = cycle
+
+
+def _whole(state: KeyedState, segments: object) -> list[Block | None]:
+    """All of a state, in the place of its segments."""
+    return [state.whole()]

@@ -25,10 +25,9 @@ from weft.runtime.stages.windows.running_aggregates import RunningAggregates, or
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.keyed_state import DriverHost, Order
+from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import StateStore
+from weft.runtime.state.store import DriverHost, Order, StateStore
 
 #: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
 KeptRows = Callable[[LogId], pa.Table | None]

@@ -31,7 +31,7 @@ from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, rec
 from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.state.commits import Commit, Segment
-from weft.runtime.state.cycle_spec import CycleSpec, Folders
+from weft.runtime.state.continuity import CycleSpec, Folders
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
 from weft.runtime.state.store import are_many
 from weft.sql.settings import Settings

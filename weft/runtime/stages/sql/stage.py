@@ -21,7 +21,7 @@ from weft.runtime.stages.sql import running
 from weft.runtime.stages.sql.compile import Compiler
 from weft.runtime.stages.stage import Stage
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.cycle_spec import CycleSpec
+from weft.runtime.state.continuity import CycleSpec
 
 
 class SqlStage(Stage):

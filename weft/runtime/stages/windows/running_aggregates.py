@@ -32,9 +32,8 @@ from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.keyed_state import Order
 from weft.runtime.state.memory import MemoryUse
-from weft.runtime.state.store import Block
+from weft.runtime.state.store import Block, Order
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64

@@ -26,10 +26,9 @@ from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
-from weft.runtime.state.cycle_spec import CycleSpec
-from weft.runtime.state.keyed_state import DriverHost
+from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import Change, StateStore
+from weft.runtime.state.store import Change, DriverHost, StateStore
 from weft.sql.settings import Settings
 from weft.windows.slicing import ends_between
 
@@ -97,7 +96,7 @@ class WindowStage(Stage):
         """
         self._begin_from(last)
         beginning = self._take_operators(operators, last.cycle) if operators is not self._operators else frozenset()
-        facts = {name: facts_of(numbers) for name, numbers in spec.facts.items()}
+        facts = {name: facts_of(numbers) for name, numbers in spec.intent.facts.items()}
         self._closed_before, self._stored = {}, {}
         self.log.begin(each for name in self._wanted for each in last.logs.get(LogId(LogKind.PARTIALS, name), ()))
         weaves = {}
