@@ -46,8 +46,8 @@ from tests.support.fixed_statistics import FIRST_TWO, LAST_TWO, FixedStatistics
 from weft.loom import Loom
 from weft.optimizer.network.redeciding import Patience
 from weft.runtime.engine import Engine
-from weft.runtime.progress import Progress
 from weft.runtime.project_state import state_directory
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.stage import CurrentNetwork
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes

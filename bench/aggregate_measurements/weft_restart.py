@@ -13,7 +13,7 @@ from bench.aggregate_measurements.jobs import Job, serve
 from weft.loom import Loom
 
 if TYPE_CHECKING:
-    from weft.runtime.progress import Progress
+    from weft.runtime.recorder import Progress
 
 
 def contestant(job: Job) -> dict[str, Any]:

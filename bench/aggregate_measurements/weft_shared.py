@@ -23,7 +23,7 @@ from bench.aggregate_measurements.workload import AggregateQuery, Topic, draw, w
 from bench.contest import Mark, mark, plain
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 
 #: Spark's memory: the rows of a batch and the partials on their way to Python.

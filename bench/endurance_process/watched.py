@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from bench.endurance_process.workload import statements
 from weft.loom import Loom
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 
 INSIDE_EVERY = 30.0

@@ -26,7 +26,7 @@ from bench.contest import Mark, mark, plain
 from bench.network_measurements.tasks import Task
 from lab.join_sharing import WithoutInference
 from weft.loom import Loom
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass

@@ -23,7 +23,7 @@ import pyarrow.parquet
 
 from bench import report
 from weft.loom import Loom
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 
 SELECTION, WINDOW = "selections", "windows"

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from weft.loom import Loom
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 
 ROWS_PER_CYCLE = 200_000

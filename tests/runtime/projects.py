@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.loom import Loom
-from weft.runtime.progress import Progress
+from weft.runtime.recorder import Progress
 
 #: How long a test waits for what must happen, on a machine that is busy with other things.
 PATIENCE = 300.0

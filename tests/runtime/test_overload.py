@@ -24,8 +24,8 @@ from tests.runtime.projects import PATIENCE, write_rows
 from weft.cli.app import app
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.progress import Progress
 from weft.runtime.project_state import state_directory
+from weft.runtime.recorder import Progress
 from weft.runtime.sinks.shed_notices import ShedNotice, notices_in
 from weft.runtime.stages.statistics import measured
 

@@ -27,7 +27,7 @@ from weft.sql import durations
 from weft.sql.settings import fixed_refusal
 
 if TYPE_CHECKING:
-    from weft.runtime.progress import Progress
+    from weft.runtime.recorder import Progress
 
 
 def run(

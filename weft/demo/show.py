@@ -20,7 +20,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.demo.workload import ALL, queries, streams, tables, write_airports, write_parquet
 from weft.explain.query_text import clock_text
 from weft.loom import Loom
-from weft.runtime.progress import Progress as CycleProgress
+from weft.runtime.recorder import Progress as CycleProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

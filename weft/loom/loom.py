@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weft.delivery import Subscriber
     from weft.delivery.groups.control import Control
     from weft.runtime.engine import Engine
-    from weft.runtime.progress import Progress
+    from weft.runtime.recorder import Progress
     from weft.runtime.sources.table_snapshots import GivenRows
     from weft.runtime.stages.windows.warm_start import RestoredState
 

@@ -25,12 +25,7 @@ from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.packed_selects import Packed
-from weft.runtime.columnar.rows import (
-    CLOCK,
-    CORRUPT,
-    clock_sql,
-    columns,
-)
+from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
 from weft.runtime.row_judging import MEASURES, advanced, judged_rows, measures_of, measures_of_part, seen_in
 from weft.runtime.sinks.dead_letter import write_dead_letters, write_late_letters
 from weft.runtime.sinks.sinks import parquet_file
@@ -40,7 +35,7 @@ from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
 from weft.runtime.stages.operators import PlannedQueries, StageKind, logged
-from weft.runtime.stages.stage import SeenRows
+from weft.runtime.stages.stage import Scan, SeenRows
 from weft.runtime.state.commits import Commit, Segment, StreamState
 from weft.runtime.state.continuity import CycleSpec, states_of
 
@@ -115,7 +110,7 @@ def _may_be_direct(batch: Batch, planned: PlannedQueries, takes: Callable[[Stage
     return all(part.is_cheap or all(readers(each) == once for each in part.streams.values()) for part in batch.parts)
 
 
-class _Scan:
+class _Scan(Scan):
     """What both scans have in common."""
 
     def __init__(self, task: ScanTask) -> None:
@@ -332,18 +327,6 @@ class WrittenScan(_Scan):
 
     def see(self, stream: Stream, seen: SeenRows) -> None:
         """All is known of the rows already."""
-
-    def refuse(self) -> None:
-        raise AssertionError("rows that have been set aside are not in the logs")
-
-    def select(self, index: int) -> str:
-        raise AssertionError("the rows are in their logs")
-
-    def ask(self, text: Packed, then: Callable[[pa.Table], None]) -> None:
-        raise AssertionError("the rows are in their logs")
-
-    def keep(self, log: LogId, rows: pa.Table) -> None:
-        raise AssertionError("the rows are in their logs")
 
     def arrivals(self) -> Arrivals:
         """The outcome."""

@@ -21,10 +21,9 @@ from weft.plan.plan import restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.islands import Islands, island_plan, shared_part
 from weft.runtime.plans import Plans
-from weft.runtime.progress import Progress, progress_of
 from weft.runtime.project_state import ProjectState
 from weft.runtime.queries_in_error import QueriesInError, evicted
-from weft.runtime.recorder import Recorder
+from weft.runtime.recorder import Progress, Recorder, progress_of
 from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
@@ -96,8 +95,8 @@ class CycleEngine:
             spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog)
         )
         self._in_error = QueriesInError(
-            self._state, catalog, self._plans, self._tables, self._islands, self._outbox,
-            self._on_step, self._tell, lambda: self._plans.current(self._streams),
+            self._state, self._plans, self._islands, self._outbox, self._tell,
+            lambda: self._plans.current(self._streams),
         )  # fmt: skip
         #: The streams with columns in CSV files that are not declared, which is said once.
         self._ignoring: set[str] = set()

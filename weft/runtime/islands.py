@@ -51,9 +51,9 @@ class Islands:
     ) -> None:
         self._spark = spark
         self._storage = storage
-        self._catalog = catalog
-        self._tables = tables
-        self._on_step = on_step
+        self.catalog = catalog
+        self.tables = tables
+        self.on_step = on_step
         #: The runner of each island, and the cycle that it has come to.
         self._runners: dict[str, tuple[CycleRunner, int]] = {}
         #: How many rows of each cycle have been written down.
@@ -90,9 +90,9 @@ class Islands:
         intent = spec.intent
         tables = zip(plan.table_numbers, plan.tables, strict=True)
         unread = {number: each for number, each in tables if each.name not in intent.tables}
-        intent = replace(intent, tables={**intent.tables, **self._tables.snapshots(unread)})
+        intent = replace(intent, tables={**intent.tables, **self.tables.snapshots(unread)})
         runner = self._runner(key, island.commit)
-        self._on_step("island", spec.cycle)
+        self.on_step("island", spec.cycle)
         answered = runner.run(batch, CycleSpec(spec.cycle, plan, intent), island.commit)
         self._runners[key] = runner, spec.cycle
         own = {name: table for name, table in answered.answers.items() if name in island.members}
@@ -107,7 +107,7 @@ class Islands:
 
     def _new_runner(self, state: Commit, folders: Folders) -> CycleRunner:
         """A runner that begins with a state and shares nothing with others but files."""
-        settings = self._catalog.settings()
+        settings = self.catalog.settings()
         # Labels in the logs have the numbers of nodes: nodes of this network get others.
         known = (int(node) for each in state.network.values() for node in each.labels)
         network = CurrentNetwork(settings, folders=folders, first_node=max(known, default=0) + 1)

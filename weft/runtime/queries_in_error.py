@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from weft.catalog import Catalog
 from weft.plan.plan import Plan, restricted, tables_of, with_read
 from weft.runtime.failures.errors import MemoryLimit
 from weft.runtime.failures.reasons import is_attributable, reason_of
@@ -33,8 +32,6 @@ from weft.runtime.project_state import ProjectState
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import is_published
 from weft.runtime.sources.batches import Batch
-from weft.runtime.sources.table_snapshots import TableSnapshots
-from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.commits import Commit, Island, Segment, errors_of
 from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.trouble import Waiting, lost_with
@@ -55,18 +52,15 @@ class QueriesInError:
     def __init__(
         self,
         state: ProjectState,
-        catalog: Catalog,
         plans: Plans,
-        tables: TableSnapshots,
         islands: Islands,
         outbox: SinkOutbox,
-        on_step: Step,
         say: Callable[[str], None],
         plan: Callable[[], Plan],
     ) -> None:
         """`plan` gives the plan of what is registered now."""
-        self._state, self._catalog, self._plans, self._tables = state, catalog, plans, tables
-        self._islands, self._outbox, self._on_step, self._tell, self._plan = islands, outbox, on_step, say, plan
+        self._state, self._plans, self._islands, self._outbox = state, plans, islands, outbox
+        self._tell, self._plan, self._on_step = say, plan, islands.on_step
         #: The queries that users want to be tried again now; other threads add to them.
         self._resumed: set[str] = set()
         self._wanted = threading.Event()
@@ -99,7 +93,7 @@ class QueriesInError:
         At most `most` of the cycles that are held for an island are evaluated; the others come next time.
         """
         self._resumed -= set(names)
-        running = self._catalog.running_numbers() if names else {}
+        running = self._islands.catalog.running_numbers() if names else {}
         present = of_present_queries(self.last.waiting, running)
         waiting = [name for name in names if name in present and present[name].trouble is not None]
         if waiting:
@@ -143,7 +137,7 @@ class QueriesInError:
         plan = self._plan()
         for each in islands_in(plan, {"": island}).values():
             part, _ = island_plan(plan, each)
-            _, wrong = self._tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
+            _, wrong = self._islands.tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
             return next(iter(wrong.values()), None)
         return None
 
@@ -200,7 +194,7 @@ class QueriesInError:
         tables = {
             number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
         }
-        snapshots, wrong = self._tables.found(tables)
+        snapshots, wrong = self._islands.tables.found(tables)
         evicted: dict[str, str] = {}
         for query in shared.queries if wrong else ():
             read = tables_of(query)

@@ -1,7 +1,7 @@
-"""Records what each cycle measured in the catalog, where any process reads it: see `stages/statistics.py`.
+"""What each cycle did: for the people who watch it, and in the catalog, where any process reads it.
 
-No answer depends on statistics: what goes wrong with them is logged, and the cycle goes on. All of them together cost a
-cycle about a millisecond.
+The records in the catalog are described in `stages/statistics.py`. No answer depends on them: what goes wrong with them
+is logged, and the cycle goes on. All of them together cost a cycle about a millisecond.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import Facts, key_set
+from weft.plan.plan import Plan
 from weft.runtime.cycle import Answered
 from weft.runtime.stages.joins.stored_network import Numbers
 from weft.runtime.stages.statistics import CYCLE, facts
@@ -27,6 +30,7 @@ from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying
 from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.state.commits import Commit
+from weft.runtime.state.continuity import event_time_after
 
 #: So many of the newest cycles are kept.
 KEPT: Final = 100
@@ -45,6 +49,79 @@ _STAGES = {"rename": "commit", "after commit": "tidy"}
 _OF_STREAM = ("rows", "late", "bad", "shed")
 
 _log = logging.getLogger("weft")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one cycle did, for people and dashboards."""
+
+    cycle: int
+    seconds: float
+    rows: int
+    answers: int
+    late: int
+    bad: int
+    #: Rows left out, of streams that may shed.
+    shed: int
+    #: Files that were gone before they were read.
+    missing_files: int
+    #: Files that were set aside, because they cannot be read as declared.
+    bad_files: int
+    watermarks: Mapping[str, int | None]
+    #: By how many seconds the cycle took longer than the interval between cycles.
+    overrun: float
+    #: Counts the open windows, on request only: there may be thousands of queries.
+    count_open_windows: Callable[[], int] = field(repr=False, compare=False)
+
+    @cached_property
+    def open_windows(self) -> int:
+        return self.count_open_windows()
+
+
+def progress_of(
+    commit: Commit,
+    last: Commit,
+    plan: Plan | None,
+    delays: Mapping[str, int],
+    *,
+    answers: int,
+    seconds: float,
+    overrun: float,
+) -> Progress:
+    """Return what the cycle of a commit did after the `last` one. `delays` has the watermark delay of each stream."""
+
+    def grown(field: str) -> int:
+        after, before = (sum(int(getattr(each, field)) for each in of.streams.values()) for of in (commit, last))
+        return after - before
+
+    return Progress(
+        cycle=commit.cycle,
+        seconds=seconds,
+        rows=grown("rows"),
+        answers=answers,
+        late=grown("late"),
+        bad=grown("bad"),
+        shed=grown("shed"),
+        missing_files=grown("missing_files"),
+        bad_files=grown("bad_files"),
+        watermarks={
+            name: None if state.largest is None else state.largest - delays.get(name, 0)
+            for name, state in commit.streams.items()
+        },
+        overrun=overrun,
+        count_open_windows=partial(_open_windows, commit, plan),
+    )
+
+
+def _open_windows(commit: Commit, plan: Plan | None) -> int:
+    """How many window instances have begun and not yet closed, over all queries."""
+    if plan is None:
+        return 0
+    event_time = event_time_after(commit, plan)
+    return sum(event_time.open_instances(each.relation) for each in plan.queries if each.name in commit.queries)
+
+
+# -- statistics -------------------------------------------------------------------------------------------------------
 
 
 class Recorder:
@@ -146,7 +223,7 @@ def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | floa
     state, before = commit.streams[stream.name], last.streams.get(stream.name)
     known = before if before is not None and before.number == state.number else None
     numbers: dict[str, int | float] = {
-        field: getattr(state, field) - (getattr(known, field) if known else 0) for field in _OF_STREAM
+        name: getattr(state, name) - (getattr(known, name) if known else 0) for name in _OF_STREAM
     }
     numbers["number"] = state.number
     largest = known.largest if known else None

@@ -14,9 +14,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from weft.algebra import Query, Sink
-from weft.plan.event_time import Clock, EventTime, RunningQuery
+from weft.plan.event_time import Clock
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import Commit
+from weft.runtime.state.continuity import event_time_after
 
 _FORMAT = "published"
 
@@ -57,13 +58,7 @@ def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) 
     published = [each for each in plan.queries if is_published(each)]
     if not published:
         return []
-    queries = {
-        each.name: RunningQuery(each, commit.queries[each.name].start)
-        for each in plan.queries
-        if each.name in commit.queries
-    }
-    largest = {name: state.largest for name, state in commit.streams.items()}
-    event_time = EventTime(commit.cycle, largest, largest, queries)
+    event_time = event_time_after(commit, plan)
     found = []
     for each in published:
         assert each.sink is not None

@@ -96,17 +96,23 @@ class Scan(Protocol):
     def see(self, stream: Stream, seen: SeenRows) -> None:
         """Report what a reduction has seen of a stream."""
 
+    # Only of a direct scan: other rows are in their logs already.
+
     def refuse(self) -> None:
         """Refuse the scan: some row cannot take part in the cycle as it is."""
+        raise AssertionError("the rows are in their logs")
 
     def select(self, index: int) -> str:
         """A select of the new rows of a stream, with their clocks."""
+        raise AssertionError("the rows are in their logs")
 
     def ask(self, text: Packed, then: Callable[[pa.Table], None]) -> None:
         """Evaluate a select in the one job for all of them; `then` gets its rows, if there are any."""
+        raise AssertionError("the rows are in their logs")
 
     def keep(self, log: LogId, rows: pa.Table) -> None:
         """Write rows to a log."""
+        raise AssertionError("the rows are in their logs")
 
     def count_late(self, query: str, rows: int) -> None:
         """Count rows that are late for one query and not for all."""

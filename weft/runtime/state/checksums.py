@@ -15,15 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
-
-Record = TypeVar("Record")
 
 _ENVELOPE = re.compile(rb'\{"crc32":"([0-9a-f]{8})","record":(.*)\}', re.DOTALL)
 
@@ -34,7 +32,7 @@ def sealed(name: str, record: object) -> bytes:
     return b'{"crc32":"%08x","record":%b}' % (_checksum(name, text), text)
 
 
-def opened(data: bytes, place: str, type_: type[Record] | Any = Any) -> Any:
+def opened(data: bytes, place: str, type_: Any = Any) -> Any:
     """Return the record in the bytes of the file at `place`; StorageError if they are not as they were written."""
     found = _ENVELOPE.fullmatch(data)
     if found is None or int(found[1], 16) != _checksum(place, found[2]):
@@ -43,7 +41,7 @@ def opened(data: bytes, place: str, type_: type[Record] | Any = Any) -> Any:
     return decoded(found[2], type_)
 
 
-def decoded(text: bytes, type_: type[Record] | Any = Any) -> Any:
+def decoded(text: bytes, type_: Any = Any) -> Any:
     """Return what the text of a record says."""
     return msgspec.json.decode(text, type=type_, dec_hook=_field)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from weft.plan.event_time import QueryStart, RunningQuery
+from weft.plan.event_time import EventTime, QueryStart, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.plan import Plan
 from weft.runtime.state.commits import Commit, Intent, Segment, StreamState
@@ -79,6 +79,14 @@ def running_queries(plan: Plan, last: Commit, cycle: int) -> dict[str, RunningQu
         same = known is not None and known.number == number
         queries[each.name] = RunningQuery(each, known.start if same and known else QueryStart(number, cycle, largest))
     return queries
+
+
+def event_time_after(commit: Commit, plan: Plan) -> EventTime:
+    """The event time of a plan's queries after a commit that knows them."""
+    largest = {name: state.largest for name, state in commit.streams.items()}
+    known = [each for each in plan.queries if each.name in commit.queries]
+    queries = {each.name: RunningQuery(each, commit.queries[each.name].start) for each in known}
+    return EventTime(commit.cycle, largest, largest, queries)
 
 
 def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:

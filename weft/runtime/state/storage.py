@@ -6,6 +6,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from weft.files.atomic import draft_path, flush, flush_all, make_folder, private_folder, publish, write_draft
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.checksums import Record, Seal, Seals, opened, seal_of, seal_of_file, sealed
+from weft.runtime.state.checksums import Seal, Seals, opened, seal_of, seal_of_file, sealed
 
 
 def local_uri(path: Path) -> str:
@@ -77,7 +78,7 @@ class Storage(ABC):
 
     # -- records and seals --------------------------------------------------------------------------------------------
 
-    def read_record(self, name: str, type_: type[Record] | Any = Any) -> Any:
+    def read_record(self, name: str, type_: Any = Any) -> Any:
         """Read a record; StorageError if the file is not as it was written."""
         return opened(self.read_bytes(name), self.path(name), type_)
 
@@ -118,23 +119,23 @@ class Storage(ABC):
 
     def draft(self, name: str, data: bytes) -> None:
         """Write what a file will hold under a temporary name, which readers of the folder pass over."""
-        try:
+        with self._writing(name):
             self._write_draft(name, data)
-        except Exception as error:
-            raise self._unwritable(name, error) from error
 
     def publish(self, name: str) -> None:
         """Give a drafted file its name, in place of an older one."""
-        try:
+        with self._writing(name):
             self._rename_draft(name)
-        except Exception as error:
-            raise self._unwritable(name, error) from error
 
-    def _unwritable(self, name: str, error: Exception) -> StorageError:
-        return StorageError(
-            f"{self.path(name)} could not be written: {_reason(error)}; nothing was committed, "
-            "and the cycle is run again at the next start"
-        )
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise StorageError(
+                f"{self.path(name)} could not be written: {_reason(error)}; nothing was committed, "
+                "and the cycle is run again at the next start"
+            ) from error
 
 
 class _LocalStorage(Storage):
@@ -215,27 +216,18 @@ class _HadoopStorage(Storage):
         return sorted(str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder)))
 
     def read_bytes(self, name: str) -> bytes:
-        stream = self._hadoop.open(self._at(name))
-        try:
+        with closing(self._hadoop.open(self._at(name))) as stream:
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-        finally:
-            stream.close()
 
     def read_part(self, name: str, offset: int, length: int) -> bytes:
-        stream = self._hadoop.open(self._at(name))
-        try:
+        with closing(self._hadoop.open(self._at(name))) as stream:
             stream.seek(offset)
             return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream, length))
-        finally:
-            stream.close()
 
     def _write_draft(self, name: str, data: bytes) -> None:
-        out = self._hadoop.create(self._at(_draft(name)), True)
-        try:
+        with closing(self._hadoop.create(self._at(_draft(name)), True)) as out:
             out.write(bytearray(data))
             out.hsync()
-        finally:
-            out.close()
 
     def _rename_draft(self, name: str) -> None:
         if self.exists(name):
@@ -264,11 +256,8 @@ class _HadoopStorage(Storage):
     def _seal_of(self, path: Any) -> Seal:
         """Java computes the same checksum, without handing the bytes over."""
         checksum = self._jvm.java.util.zip.CRC32()
-        stream = self._jvm.java.util.zip.CheckedInputStream(self._hadoop.open(path), checksum)
-        try:
+        with closing(self._jvm.java.util.zip.CheckedInputStream(self._hadoop.open(path), checksum)) as stream:
             size = self._jvm.org.apache.commons.io.IOUtils.consume(stream)
-        finally:
-            stream.close()
         return Seal(int(size), int(checksum.getValue()))
 
     def persist(self, name: str) -> None:

@@ -50,13 +50,10 @@ class Lost:
     first: int
     last: int
 
-    def and_also(self, cycle: int) -> Lost:
-        return Lost(min(self.first, cycle), max(self.last, cycle))
-
 
 def lost_with(lost: Lost | None, cycle: int) -> Lost:
     """The lost cycles with one more."""
-    return Lost(cycle, cycle) if lost is None else lost.and_also(cycle)
+    return Lost(cycle, cycle) if lost is None else Lost(min(lost.first, cycle), max(lost.last, cycle))
 
 
 @dataclass(frozen=True, slots=True)
