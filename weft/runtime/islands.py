@@ -1,8 +1,7 @@
 """Queries that have failed are evaluated apart from the others: as an island.
 
-A query that fails in a cycle is evicted from the shared plan, with all queries that read its answers. The others go on
-as if these had been dropped. The island begins with the state of the last commit, as if all the others had been
-dropped: what both need is in files that neither of them changes.
+A query that fails in a cycle is evicted from the shared plan, with all queries that read its answers. The island begins
+with the state of the last commit; what both need is in files that neither of them changes.
 
     behind        the island is in error. The rows of each cycle are held for it, together with what the cycle was
                   decided by; a retry evaluates the held cycles one after the other, and delivers under their numbers

@@ -1,15 +1,12 @@
 """Files that cannot be read as declared are set aside, and the others are read.
 
-Spark decides which files a batch has. Before a cycle begins, the driver looks at each of them (`source_files.py`). The
-cycle's intent names those that are set aside, so a second attempt sets the same ones aside. If a job fails at a file
-that looked good, the file is added to them, and the cycle is run again.
+Before a cycle begins, the driver looks at each file of the batch (`source_files.py`). The cycle's intent names those
+that are set aside. If a job fails at a file that looked good, the file is added to them, and the cycle is run again.
 
-A CSV file with a header is read by the names in it: files whose columns are in another order than the declaration are
-read apart, each order by a schema of its own.
+CSV files whose columns are in another order than the declaration are read apart, each order by a schema of its own.
 
-Spark writes down the files of a cycle before it reads them, and passes over those that are missing by then. A file that
-stopped the stream may be taken away before the next attempt; one that goes for any other reason takes its rows with it.
-Missing files are therefore counted and reported.
+Spark passes over files of a cycle that are missing by the time it reads them. A file that stopped the stream may be
+taken away before the next attempt; one that goes for any other reason takes its rows with it: these are counted.
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ computed.
                          nothing
     all other streams    come as Spark hands them over, together in one part, with the ticks of the heartbeat
 
-A stream that another process reads comes as an external batch: Parquet files of rows, with the clocks that the whole
-stream has reached. One external batch is one cycle, even if it has no row.
+A stream that another process reads comes as an external batch of Parquet files, which is one cycle, even without rows.
 """
 
 from __future__ import annotations

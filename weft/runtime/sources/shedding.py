@@ -9,10 +9,9 @@
                       as many rows as it takes for the next cycles to be in time; with time to spare they keep more
                       again, up to all
 
-Which rows are left out follows from their values and from the cycle, and their share is in the cycle's intent: a cycle
-that is run again after a crash leaves out the same rows. They take part in nothing, as if they had never come, and
-queries answer exactly what they would over the other rows. They are counted, though: in cycles that leave rows out, one
-more pass over the batch finds how many rows came and their largest clock. Answers say so: `sinks/shed_notices.py`.
+Which rows are left out follows from their values and from the cycle, and their share is in the cycle's intent: a second
+attempt leaves out the same rows. They take part in nothing, but one more pass over the batch counts them.
+Answers say so: `sinks/shed_notices.py`.
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@
     CSV             a header has every declared column, once; in which order is for the reader to follow
     CSV, JSON       the text is UTF-8, unless the stream says that it has another encoding
 
-A file of a stream that fails is set aside as a whole: Spark would give NULLs, wrong values, or stop all queries. Of the
-types that a file may have in place of the declared ones, Spark widens some, refuses some in the middle of a job, and of
-some gives wrong values without a word: an INT32 read as TINYINT is cut off, a text in ORC read as BIGINT is NULL.
+Of the types that a file may have in place of the declared ones, Spark widens some, refuses some in the middle of a job,
+and of some gives wrong values without a word: an INT32 read as TINYINT is cut off, text in ORC read as BIGINT is NULL.
 
-Files on a local disk are read directly, all others through Hadoop, with the file systems and credentials of Spark. A
-file that no longer exists raises FileNotFoundError.
+Files on a local disk are read directly, all others through Hadoop. One that no longer exists raises FileNotFoundError.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -63,10 +62,8 @@ class _LocalFile:
 
     def head(self, length: int) -> bytes:
         """The first bytes, unpacked if the file is packed."""
-        if self.path.lower().endswith((".gz", ".gzip")):
-            with gzip.open(self._local) as unpacked:
-                return unpacked.read(length)
-        with self._local.open("rb") as file:
+        is_packed = self.path.lower().endswith((".gz", ".gzip"))
+        with gzip.open(self._local) if is_packed else self._local.open("rb") as file:
             return file.read(length)
 
     def pieces(self) -> Iterator[bytes]:
@@ -88,45 +85,39 @@ class _HadoopFile:
         self._system = self._place.getFileSystem(self._configuration)
 
     def size(self) -> int:
-        try:
+        with self._failing_as_python():
             return int(self._system.getFileStatus(self._place).getLen())
-        except Py4JJavaError as error:
-            raise _as_os_error(error, self.path) from error
 
     def tail(self, length: int) -> bytes:
-        return self._read(max(0, self.size() - length), length, unpacked=False)
+        start = max(0, self.size() - length)
+        with self._failing_as_python(), closing(self._system.open(self._place)) as stream:
+            stream.seek(start)
+            return bytes(stream.readNBytes(length))
 
     def head(self, length: int) -> bytes:
-        return self._read(0, length, unpacked=True)
+        with self._failing_as_python(), closing(self._system.open(self._place)) as stream:
+            factory = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._configuration)
+            codec = factory.getCodec(self._place)
+            source = stream if codec is None else codec.createInputStream(stream)
+            return bytes(source.readNBytes(length))
 
     def pieces(self) -> Iterator[bytes]:
         yield self.head(_PIECE)
 
-    def _read(self, start: int, length: int, *, unpacked: bool) -> bytes:
+    @contextmanager
+    def _failing_as_python(self) -> Iterator[None]:
+        """Raise what Java raises as an OSError."""
         try:
-            stream = self._system.open(self._place)
-            try:
-                stream.seek(start)
-                factory = self._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(self._configuration)
-                codec = factory.getCodec(self._place) if unpacked else None
-                source = stream if codec is None else codec.createInputStream(stream)
-                return bytes(source.readNBytes(length))
-            finally:
-                stream.close()
+            yield
         except Py4JJavaError as error:
-            raise _as_os_error(error, self.path) from error
+            name = error.java_exception.getClass().getSimpleName()
+            said = str(error.java_exception.getMessage() or name)
+            kind = (FileNotFoundError, 2) if name == "FileNotFoundException" else (OSError, 5)
+            raise kind[0](kind[1], said, self.path) from error
 
 
 #: One file of a stream or table.
 SourceFile: TypeAlias = _LocalFile | _HadoopFile
-
-
-def _as_os_error(error: Py4JJavaError, path: str) -> OSError:
-    java: Any = error.java_exception
-    said = str(java.getMessage() or java.getClass().getSimpleName())
-    if java.getClass().getSimpleName() == "FileNotFoundException":
-        return FileNotFoundError(2, said, path)
-    return OSError(5, said, path)
 
 
 #: The decimal digits of integers by their bits, as Spark counts them.

@@ -104,12 +104,7 @@ def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, s
 
 def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[str, str]) -> list[Column]:
     """Return what makes tagged rows of a source with columns of these names; `layout` has the types of all slots."""
-    known = {name.lower(): name for name in names}
-    missing = [field.name for field in stream.fields if field.name.lower() not in known]
-    if missing:
-        raise SourceError(
-            f"stream '{stream.name}' declares {', '.join(missing)}, but its source has only {', '.join(names)}"
-        )
+    known = columns_by_name(f"stream '{stream.name}'", stream.fields, names)
     values = {
         slot: F.expr(f"try_cast({quoted(known[field.name.lower()])} AS {spark_type(field.type)})").alias(slot)
         for slot, field in zip(slots(stream.fields), stream.fields, strict=True)
@@ -117,6 +112,15 @@ def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[st
     *nothing, corrupt, tick = _nothing(layout)
     own = [values.get(slot, null) for slot, null in zip(layout, nothing, strict=True)]
     return [F.lit(index).alias(STREAM), *own, F.col(CORRUPT) if CORRUPT in names else corrupt, tick]
+
+
+def columns_by_name(owner: str, fields: Sequence[Field], names: Sequence[str]) -> dict[str, str]:
+    """The columns of a source by their names in small letters; SourceError unless all declared ones are there."""
+    known = {name.lower(): name for name in names}
+    missing = [field.name for field in fields if field.name.lower() not in known]
+    if missing:
+        raise SourceError(f"{owner} declares {', '.join(missing)}, but its source has only {', '.join(names)}")
+    return known
 
 
 def _nothing(layout: Mapping[str, str]) -> list[Column]:

@@ -4,9 +4,8 @@
     state/tables/<number>-<digest>.json    marks it complete: the count of rows, the seals, and what it was read from
 
 The digest is that of where the rows came from: the declaration, and the path, size and time of every file. While it
-stays the same, a start finds the snapshot and reads nothing, unless the snapshot is damaged: then the same rows are
-read again. Every cycle writes down its snapshots before it begins, so a second attempt joins the same rows, whatever
-has become of the files meanwhile.
+stays the same, a start finds the snapshot and reads nothing, unless the snapshot is damaged. Every cycle's intent names
+its snapshots, so a second attempt joins the same rows, whatever has become of the files meanwhile.
 
 A snapshot is a log of one segment. Its rows have a clock before all clocks and arrive after all cycles, so they are
 never the newest of a combination, nor the earliest to arrive, and never late.
@@ -35,7 +34,7 @@ from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, column
 from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError, StorageError
 from weft.runtime.sources.source_files import check_table_files
-from weft.runtime.sources.stream_sources import PYTHON, TEXTUAL, declared, fields_of
+from weft.runtime.sources.stream_sources import PYTHON, TEXTUAL, columns_by_name, declared, fields_of
 from weft.runtime.spark.session import in_session
 from weft.runtime.state.checksums import Seals, check, damaged
 from weft.runtime.state.commits import Segment
@@ -217,26 +216,17 @@ def _read(spark: SparkSession, table: Table) -> DataFrame:
     if table.format in TEXTUAL:
         # A record that does not fit comes as text in a column of its own; a header must have the declared columns.
         reader = reader.schema(f"{declared(table.fields)}, {CORRUPT} STRING")
-        options = {
-            "mode": "PERMISSIVE",
-            "columnNameOfCorruptRecord": CORRUPT,
-            "enforceSchema": "false",
-            **options,
-        }
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "enforceSchema": "false", **options}
     return reader.options(**options).load()
 
 
 def _columns(table: Table, frame: DataFrame) -> list[_Column]:
     """The declared columns. A file may have others besides, and other types, as long as every value is the same."""
-    known = {each.name.lower(): each for each in frame.schema.fields}
-    missing = [field.name for field in table.fields if field.name.lower() not in known]
-    if missing:
-        raise SourceError(
-            f"table '{table.name}' declares {', '.join(missing)}, but its source has only {', '.join(frame.columns)}"
-        )
+    known = dict(zip(frame.columns, frame.schema.fields, strict=True))
+    names = columns_by_name(f"table '{table.name}'", table.fields, frame.columns)
     columns = []
     for position, field in enumerate(table.fields):
-        found = known[field.name.lower()]
+        found = known[names[field.name.lower()]]
         name, type_ = quoted(found.name), spark_type(field.type)
         value = f"try_cast({name} AS {type_})"
         lost = f"NOT (try_cast({value} AS {found.dataType.simpleString()}) <=> {name})"

@@ -1,8 +1,8 @@
 """Spark's checkpoint, made to fit the newest commit before Spark reads it.
 
-The checkpoint says with which rows the next batch begins. If it were missing, or older than the state, Spark would hand
-rows over under the number of a cycle that is committed. So each start compares it with the offsets of the newest commit
-and of the cycle that was begun after it, and writes anew what differs:
+If the checkpoint were missing, or older than the state, Spark would hand rows over under the number of a cycle that is
+committed. So each start compares it with the offsets of the newest commit and of the cycle that was begun after it, and
+writes anew what differs:
 
     offsets/<n>, commits/<n>    the newest cycle, so that the next one follows it
     offsets/<n + 1>             the rows of the cycle that was begun, so that it is finished with the same ones

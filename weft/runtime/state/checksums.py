@@ -2,12 +2,11 @@
 
     {"crc32":"8d2f01c4","record":{"cycle":7,…}}
 
-A record is a JSON document. Its checksum is that of the file's name and of the record's text, byte for byte: a record
-in the place of another one is not taken either. What is in a record follows from the types of its fields.
+The checksum of a record is that of the file's name and of the record's text, byte for byte: a record in the place of
+another one is not taken either.
 
-The **seal** of a file is its size and its checksum. A commit has the seals of all files that it names. Before a process
-uses a commit, it compares the files with their seals; a folder, which Spark's tasks have written, must hold the sealed
-files and no others.
+The **seal** of a file is its size and its checksum. A commit has the seals of all files that it names, and is used only
+if they fit; a folder, which Spark's tasks have written, must hold the sealed files and no others.
 """
 
 from __future__ import annotations
@@ -110,16 +109,12 @@ def fault(seal: Seal, found: Seal | None) -> str | None:
 
 def faults(place: str, sealed: Seals, found: Seals) -> list[tuple[str, str]]:
     """Return the files at a place that are not as sealed, each with what is wrong."""
-    wrong = [(_at(place, name), fault(seal, found.get(name))) for name, seal in sealed.items()]
-    wrong += [(_at(place, name), "does not belong to the project") for name in found.keys() - sealed.keys()]
-    return [(file, text) for file, text in wrong if text is not None]
+    wrong = {name: fault(seal, found.get(name)) for name, seal in sealed.items()}
+    wrong |= dict.fromkeys(found.keys() - sealed.keys(), "does not belong to the project")
+    return [(f"{place}/{name}" if name else place, text) for name, text in wrong.items() if text is not None]
 
 
 def check(place: str, sealed: Seals, found: Seals) -> None:
     """Raise StorageError unless the files at a place are as sealed."""
     for file, wrong in faults(place, sealed, found):
         raise damaged(file, wrong)
-
-
-def _at(place: str, name: str) -> str:
-    return f"{place}/{name}" if name else place

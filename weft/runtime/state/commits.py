@@ -288,8 +288,9 @@ class CommitLog:
     def __init__(self, storage: Storage, project: str) -> None:
         self._storage = storage
         self._check_owner(project)
-        cycles = self._cycles("commits")
-        self.last = self._read(cycles[-1]) if cycles else START
+        names = [name for name in storage.names("commits") if name.removesuffix(".json").isdigit()]
+        newest = f"commits/{max(names)}" if names else ""
+        self.last = read_commit(storage.read_bytes(newest), storage.path(newest)) if newest else START
 
     def _check_owner(self, project: str) -> None:
         """A state directory belongs to one project; mixing two would corrupt both."""
@@ -304,17 +305,6 @@ class CommitLog:
         else:
             self._storage.write_record("owner.json", {"project": project})
 
-    def _cycles(self, folder: str) -> list[int]:
-        return sorted(
-            int(name.removesuffix(".json"))
-            for name in self._storage.names(folder)
-            if name.removesuffix(".json").isdigit()
-        )
-
-    def _read(self, cycle: int) -> Commit:
-        name = f"commits/{cycle:012d}.json"
-        return read_commit(self._storage.read_bytes(name), self._storage.path(name))
-
     def intent(self, cycle: int) -> Intent | None:
         """What an interrupted attempt at this cycle had decided, if there was one."""
         name = f"intents/{cycle:012d}.json"
@@ -325,20 +315,17 @@ class CommitLog:
 
     def draft(self, commit: Commit) -> None:
         """Write a cycle's record, which does not count yet."""
-        self._storage.draft(_name(commit), sealed(_name(commit), commit))
+        name = f"commits/{commit.cycle:012d}.json"
+        self._storage.draft(name, sealed(name, commit))
 
     def commit(self, commit: Commit) -> None:
         """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
-        self._storage.publish(_name(commit))
+        self._storage.publish(f"commits/{commit.cycle:012d}.json")
         self.last = commit
         old = commit.cycle - _KEPT
         if old >= 0:
             for folder in ("commits", "intents"):
                 self._storage.delete(f"{folder}/{old:012d}.json")
-
-
-def _name(commit: Commit) -> str:
-    return f"commits/{commit.cycle:012d}.json"
 
 
 def read_commit(data: bytes, place: str) -> Commit:
