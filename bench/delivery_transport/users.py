@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from io import BytesIO
 
-from weft.delivery.subscribers.edge_protocol import BATCH, VERSION, json_frame, read_frame
-
-_LENGTH = struct.Struct(">I")
+from weft.delivery.log.parcel import read_head
+from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, json_frame, read_frame
 
 
 class Users:
@@ -39,12 +38,11 @@ class Users:
         self._ready += 1
         while True:
             kind, content = await read_frame(reader)
-            if kind == BATCH:
+            if kind == PARCEL:
                 now = time.time_ns() / 1000
-                (length,) = _LENGTH.unpack(content[:4])
-                head = json.loads(content[4 : 4 + length])
-                self.cycles[at] = head["cycle"]
-                self.late.append((head["cycle"], (now - head["at"]) / 1000))
+                head = read_head(BytesIO(content))
+                self.cycles[at] = head.cycle
+                self.late.append((head.cycle, (now - head.at) / 1000))
             else:
                 self.cycles[at] = max(self.cycles[at], json.loads(content).get("through", -1))
 

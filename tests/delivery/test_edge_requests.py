@@ -15,11 +15,11 @@ from tests.delivery.numbers import publish
 from weft.delivery import Itinerary, LogError, Publisher, Span
 from weft.delivery.edges.edge import Edge, EdgeSettings
 from weft.delivery.log.access import ACCESS, grant
-from weft.delivery.subscribers.edge_protocol import JSON, frame, json_frame, read_frame
+from weft.delivery.subscribers.edge_protocol import JSON, VERSION, frame, json_frame, read_frame
 from weft.plan.subscription import Subscription
 
-_USER: dict[str, Any] = {"weft": 1, "role": "user", "query": "hot"}
-_LINK = {"weft": 1, "role": "link", "after": None}
+_USER: dict[str, Any] = {"weft": VERSION, "role": "user", "query": "hot"}
+_LINK = {"weft": VERSION, "role": "link", "after": None}
 
 
 def _project(directory: Path) -> Path:
@@ -65,13 +65,13 @@ async def _answers(port: int, *frames: bytes) -> list[dict[str, Any]]:
     [
         ([frame(JSON, b"[" * 30_000)], "the request is refused: Expected `object`"),
         ([frame(JSON, b"\xff\xfe")], "the request is refused: JSON is malformed"),
-        ([json_frame(weft=2)], "speaks version 1"),
+        ([json_frame(weft=1)], "speaks version 2"),
         ([frame(JSON, b"[1]")], "Expected `object`, got `array`"),
-        ([json_frame(weft=1, role=["user"])], "Expected `str` - at `$.role`"),
-        ([json_frame(weft=1, role="user")], "missing required field `query`"),
+        ([json_frame(weft=VERSION, role=["user"])], "Expected `str` - at `$.role`"),
+        ([json_frame(weft=VERSION, role="user")], "missing required field `query`"),
         ([json_frame(**{**_USER, "query": {"a": 1}})], "Expected `str`, got `object` - at `$.query`"),
         ([json_frame(**_USER, token=7)], "Expected `str | null`, got `int` - at `$.token`"),
-        ([frame(JSON, b'{"weft":1,"role":"user","query":"hot","token":"\\ud800"}')], "the request is refused"),
+        ([frame(JSON, b'{"weft":2,"role":"user","query":"hot","token":"\\ud800"}')], "the request is refused"),
         ([json_frame(**_USER, last=-5)], "last is a number of answers, and cannot be negative"),
         ([json_frame(**_USER, last=1.5)], "Expected `int | null`"),
         ([json_frame(**_USER, last=True)], "Expected `int | null`"),

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from weft.delivery.log import itinerary
 from weft.delivery.log.access import ACCESS, AccessFile
 from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.log.delivery_log import BEGINNING, Limits
-from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel, encode
+from weft.delivery.log.parcel import Batch, Dropped, Gone, Message, Parcel, encode
 from weft.delivery.matching.members import Members, share
 from weft.delivery.subscribers.edge_protocol import (
     HEARTBEAT,
@@ -31,7 +31,6 @@ from weft.delivery.subscribers.edge_protocol import (
     LinkChange,
     LinkRequest,
     UserRequest,
-    batch_frame,
     change_of,
     error_frame,
     frame,
@@ -189,11 +188,10 @@ class Edge:
     # -- users --------------------------------------------------------------------------------------------------------
 
     async def _serve_user(self, request: UserRequest, writer: asyncio.StreamWriter) -> None:
-        start = request.start
         while True:
             try:
                 async with self._covered(request.token, request.query) as covered:
-                    await self._serve_covered(request.query, start, covered, writer)
+                    await self._serve_covered(request.query, request, covered, writer)
                 return
             except UnknownQuery:
                 if not request.wait:
@@ -216,7 +214,7 @@ class Edge:
         writer.write(json_frame(ok=first))
         self._served["users"] += 1
         if needs_history:
-            earlier = replace(start, until=here)
+            earlier = Start(start.last, start.since, start.after, here, start.since_clock)
             upstream, token = self._settings.upstream, self._settings.token
             open_ = lambda: open_subscriber(upstream, query, earlier, token, self._settings.limits)  # noqa: E731
             with contextlib.closing(await asyncio.to_thread(open_)) as history:
@@ -253,7 +251,8 @@ class Edge:
         if isinstance(item, Dropped):
             writer.write(json_frame(after=item.after, until=item.until, rows=item.rows))
             return
-        writer.write(batch_frame(item))
+        message = Message(item.query, 0, item.table, item.watermark)
+        writer.write(frame(PARCEL, encode(Parcel("", item.cycle, item.at, messages=(message,)))))
         self._served["batches"] += 1
         self._served["rows"] += item.table.num_rows
 

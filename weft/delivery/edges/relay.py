@@ -9,11 +9,12 @@ beside the log is in `relay.json`: for each query the cycle after which the log 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,6 @@ from weft.delivery.log.delivery_errors import (
     BrokerError,
     DamagedLog,
     DeliveryError,
-    LogError,
     UnknownQuery,
     retry_pause,
 )
@@ -33,6 +33,8 @@ from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, reading
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Gone, NoParcels, Parcel, decode
 from weft.delivery.matching.members import Members
+from weft.delivery.nats.connection import split_address
+from weft.delivery.nats.nats_source import NatsSource
 from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 from weft.delivery.subscribers.hub import borrow_hub, return_hub
 from weft.delivery.subscribers.local import LogSource, ParcelSource
@@ -62,22 +64,18 @@ class Feed(ABC):
     """What comes to an edge over the one link that it has to where its rows come from."""
 
     def __init__(self) -> None:
-        self._closing = threading.Event()
-        self._failures = 0
-        #: What keeps rows from coming, if anything does.
-        self.problem: str | None = None
+        self.closing = threading.Event()
 
     @abstractmethod
-    def add(self, query: str) -> None:
-        """Ask for a query's rows; `Added` comes when they do."""
+    def change(self, query: str, *, is_wanted: bool) -> None:
+        """Ask for a query's rows too, so that `Added` comes; or for them no more."""
 
     @abstractmethod
-    def remove(self, query: str) -> None:
-        """Ask for a query's rows no more."""
+    def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
+        """What comes after a cycle for the queries that are wanted, until the feed is closed.
 
-    @abstractmethod
-    def items(self, after: int | None, queries: Iterable[str]) -> Iterator[Came]:
-        """What comes after a cycle, for some queries and those that are added, until the feed is closed."""
+        Raises DeliveryError when it cannot go on. Then it is called again.
+        """
 
     @property
     def bytes_from_broker(self) -> int:
@@ -85,136 +83,87 @@ class Feed(ABC):
         return 0
 
     def close(self) -> None:
-        self._closing.set()
-
-    def _failed(self, problem: str) -> None:
-        """Wait a while before the link is tried again."""
-        self.problem = problem
-        self._closing.wait(retry_pause(self._failures))
-        self._failures += 1
-
-    def _works(self) -> None:
-        self._failures, self.problem = 0, None
+        self.closing.set()
 
 
 class SourceFeed(Feed):
     """Takes parcels from the log of this machine, or from a broker."""
 
-    def __init__(self, source: ParcelSource) -> None:
+    def __init__(self, open_source: Callable[[], ParcelSource]) -> None:
         super().__init__()
-        self._source = source
-        self._changes: deque[tuple[bool, str]] = deque()
+        self._open = open_source
+        self._source: ParcelSource | None = None
+        self._changes: deque[tuple[str, bool]] = deque()
 
-    def add(self, query: str) -> None:
-        self._changes.append((True, query))
+    def change(self, query: str, *, is_wanted: bool) -> None:
+        self._changes.append((query, is_wanted))
 
-    def remove(self, query: str) -> None:
-        self._changes.append((False, query))
-
-    def items(self, after: int | None, queries: Iterable[str]) -> Iterator[Came]:
-        members, place = Members(), after
-        self._changes.extendleft((True, query) for query in queries)
-        while not self._closing.is_set():
-            try:
-                if place is None:
-                    place = self._source.newest()
-                    yield NoParcels(place)
+    def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
+        with contextlib.closing(self._open()) as self._source:
+            members, place = Members(), self._source.newest() if after is None else after
+            yield NoParcels(place)
+            self._changes.extendleft((query, True) for query in wanted())
+            while not self.closing.is_set():
                 while self._changes:
-                    yield from self._change(*self._changes[0], members, place)
-                    self._changes.popleft()
-                item = self._source.next(place, members, 0.1)
-            except (BrokerError, LogError) as error:
-                self._failed(str(error))
-                continue
-            self._works()
-            place = place if item is None else item.through
-            yield item or NoParcels(place)
-        self._source.close()
+                    query, is_wanted = self._changes.popleft()
+                    if is_wanted:
+                        yield self._added(self._source, query, members, place)
+                    else:
+                        members.remove(query)
+                item = self._source.next(place, members, 0.1) or NoParcels(place)
+                place = item.through
+                yield item
 
     @property
     def bytes_from_broker(self) -> int:
         return int(getattr(self._source, "bytes_received", 0))
 
-    def _change(self, is_wanted: bool, query: str, members: Members, place: int) -> Iterator[Added]:
-        if not is_wanted:
-            members.remove(query)
-            return
+    def _added(self, source: ParcelSource, query: str, members: Members, place: int) -> Added:
         try:
-            route = self._source.route(query)
+            route = source.route(query)
         except AccessDenied as error:
-            yield Added(query, None, place, f"this edge may not take it: {error}")
-            return
+            return Added(query, None, place, f"this edge may not take it: {error}")
         if route is not None:
             members.put(route)
-        yield Added(query, route, place)
+        return Added(query, route, place)
 
 
 class LinkFeed(Feed):
-    """Takes parcels from another edge. When that is away it is asked again, with all queries and from where it was."""
+    """Takes parcels from another edge."""
 
     def __init__(self, address: str, token: str | None) -> None:
         super().__init__()
         self._address = split_host(address)
         self._shown = address
         self._token = token
-        self._queries: set[str] = set()
         self._lock = threading.Lock()
         self._socket: FrameSocket | None = None
 
-    def add(self, query: str) -> None:
-        with self._lock:
-            self._queries.add(query)
-            self._say(add=query)
+    def change(self, query: str, *, is_wanted: bool) -> None:
+        # Without a connection, or when it breaks, it is sent with the next one.
+        with self._lock, contextlib.suppress(OSError):
+            if self._socket is not None:
+                self._socket.send(json_frame(**{"add" if is_wanted else "remove": query}))
 
-    def remove(self, query: str) -> None:
-        with self._lock:
-            self._queries.discard(query)
-            self._say(remove=query)
-
-    def items(self, after: int | None, queries: Iterable[str]) -> Iterator[Came]:
-        place = after
-        with self._lock:
-            self._queries.update(queries)
-        while not self._closing.is_set():
-            try:
-                socket, began = self._connect(place)
-                self._works()
-                if place is None:
-                    place = began
-                    yield NoParcels(place)
-                while not self._closing.is_set():
-                    item = _received(*socket.receive())
-                    if not isinstance(item, Added):
-                        place = item.through
-                    yield item
-            except (OSError, DeliveryError) as error:
-                self._failed(f"the edge {self._shown} cannot be reached ({error})")
+    def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
+        try:
+            with contextlib.closing(FrameSocket(*self._address)) as opened:
+                with self._lock:
+                    self._socket = opened
+                    opened.send(json_frame(weft=VERSION, role="link", after=after, token=self._token))
+                    for query in sorted(wanted()):
+                        opened.send(json_frame(add=query))
+                    opened.send(json_frame(ready=""))
+                yield NoParcels(int(opened.receive_json()["ok"]))
+                while not self.closing.is_set():
+                    yield _received(*opened.receive())
+        except (OSError, DeliveryError) as error:
+            raise BrokerError(f"the edge {self._shown} cannot be reached ({error})") from error
 
     def close(self) -> None:
         super().close()
         if self._socket is not None:
             self._socket.close()
-
-    def _connect(self, place: int | None) -> tuple[FrameSocket, int]:
-        """Make the connection; returns it and the cycle after which it goes on."""
-        opened = FrameSocket(*self._address)
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-            self._socket = opened
-            opened.send(json_frame(weft=VERSION, role="link", after=place, token=self._token))
-            for query in sorted(self._queries):
-                self._say(add=query)
-            self._say(ready="")
-        return opened, int(opened.receive_json()["ok"])
-
-    def _say(self, **document: str) -> None:
-        """Send something to the other edge, if it is there; if not, it is sent with the next connection."""
-        if self._socket is not None:
-            try:
-                self._socket.send(json_frame(**document))
-            except OSError:
-                self._socket.close()
 
 
 def feed_from(upstream: str, token: str | None) -> Feed:
@@ -222,12 +171,11 @@ def feed_from(upstream: str, token: str | None) -> Feed:
     if upstream.startswith("weft://"):
         return LinkFeed(upstream, token)
     if upstream.startswith("nats://"):
-        from weft.delivery.nats.nats_source import NatsSource
-
-        return SourceFeed(NatsSource(upstream, token))
+        split_address(upstream)
+        return SourceFeed(lambda: NatsSource(upstream, token))
     if not Path(upstream).is_dir():
         raise DeliveryError(f"{upstream} is no directory; give that of a project's delivery, nats://… or weft://…")
-    return SourceFeed(LogSource(Path(upstream)))
+    return SourceFeed(lambda: LogSource(Path(upstream)))
 
 
 def _received(kind: bytes, content: bytes) -> Came:
@@ -276,6 +224,8 @@ class Relay:
         self.feed = feed
         self.count = LinkCount()
         self.covered: dict[str, Covered] = {}
+        #: What keeps rows from coming, if anything does.
+        self.problem: str | None = None
         self._promises: dict[str, list[Future[Covered]]] = {}
         self._place, self._gone = BEGINNING, BEGINNING
         try:
@@ -291,16 +241,9 @@ class Relay:
                 self.hub.learn(each.route)
         self.hub.advance(self._place)
         self._lock = threading.Lock()
-        self._trouble: str | None = None
         self._kept_at, self._keeping_took, self._has_changed = 0.0, 0.0, False
-        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="weft-relay", daemon=True)
         self._thread.start()
-
-    @property
-    def problem(self) -> str | None:
-        """What keeps rows from coming, if anything does."""
-        return self._trouble or self.feed.problem
 
     def cover(self, query: str) -> Future[Covered]:
         """Have a query's rows brought here. The future fails with UnknownQuery if they are not known upstream."""
@@ -308,18 +251,20 @@ class Relay:
         with self._lock:
             if query in self.covered:
                 promise.set_result(self.covered[query])
-            else:
-                self._promises.setdefault(query, []).append(promise)
-                self.feed.add(query)
+                return promise
+            promises = self._promises.setdefault(query, [])
+            promises.append(promise)
+        if len(promises) == 1:
+            self.feed.change(query, is_wanted=True)
         return promise
 
     def uncover(self, query: str) -> None:
         with self._lock:
-            if self.covered.pop(query, None) is not None:
-                self.feed.remove(query)
+            known = self.covered.pop(query, None)
+        if known is not None:
+            self.feed.change(query, is_wanted=False)
 
     def close(self) -> None:
-        self._closing.set()
         self.feed.close()
         self._thread.join(20)
         self._keeping_took = 0.0
@@ -329,21 +274,26 @@ class Relay:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        after = None if self._is_new else self._place
-        for item in self.feed.items(after, list(self.covered)):
-            while not self._closing.is_set():
-                try:
+        failures = 0
+        while not self.feed.closing.is_set():
+            try:
+                for item in self.feed.items(None if self._is_new else self._place, self._wanted):
                     self._take(item)
                     self._keep(_KEEP_EVERY)
-                    self._trouble = None
-                    break
-                except LogError as error:
-                    # The disk is full, or worse: what has come waits here until there is room.
-                    self._trouble = str(error)
-                    self._closing.wait(1.0)
+                    failures, self.problem = 0, None
+            except DeliveryError as error:
+                # The other side is away, or the disk here is full: what was not kept is asked for again.
+                self.problem = str(error)
+                self.feed.closing.wait(retry_pause(failures))
+                failures += 1
+
+    def _wanted(self) -> list[str]:
+        with self._lock:
+            return [*self.covered, *self._promises]
 
     def _take(self, item: Came) -> None:
         self._has_changed |= not isinstance(item, NoParcels) or item.through > self._place
+        self._is_new = False
         if isinstance(item, Added):
             self._added(item)
         elif isinstance(item, Parcel):

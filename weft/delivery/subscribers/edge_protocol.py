@@ -3,11 +3,10 @@
 A frame is its length in four bytes, a character that says what it is, and its content:
 
     J   JSON: what is asked for, and what is said about it
-    P   a parcel, for another edge
-    B   a batch, for a user: the length of its head in four bytes, the head as JSON, rows as an Arrow stream
+    P   a parcel: for another edge the rows that its users need, for a user its answers as the one message
 
-A client says first what it is and wants, {"weft": 1, "role": "user" or "link", …}; the answer is {"ok": …} or
-{"error": …, "kind": …}. Then come batches or parcels, and {"through": cycle} when there has been nothing for a while. A
+A client says first what it is and wants, {"weft": 2, "role": "user" or "link", …}; the answer is {"ok": …} or
+{"error": …, "kind": …}. Then come parcels, and {"through": cycle} when there has been nothing for a while. A
 link sends which queries to {"add": …} and {"remove": …}, at any time; parcels come after the first {"ready": …}.
 
 Anyone who can connect can send anything, so a request is decoded into a record of the right types, or refused with a
@@ -20,16 +19,15 @@ import asyncio
 import contextlib
 import socket
 import struct
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, UnknownQuery
-from weft.delivery.log.parcel import Batch, stream_of, table_of
-from weft.delivery.subscribers.subscriber import Start
+from weft.delivery.subscribers.subscriber import Number, Start
 
-JSON, PARCEL, BATCH = b"J", b"P", b"B"
-VERSION: Final = 1
+JSON, PARCEL = b"J", b"P"
+VERSION: Final = 2
 
 #: Seconds after which an edge says how far it is if it has nothing else to say.
 HEARTBEAT: Final = 3.0
@@ -41,7 +39,6 @@ SILENCE: Final = 30.0
 LARGEST_REQUEST: Final = 64 << 10
 
 _HEAD: Final = struct.Struct(">I1s")
-_LENGTH: Final = struct.Struct(">I")
 _KINDS: Final[dict[str, type[DeliveryError]]] = {
     "access": AccessDenied,
     "unknown": UnknownQuery,
@@ -65,18 +62,6 @@ def document_of(content: bytes) -> dict[str, Any]:
     if "error" in document:
         raise _KINDS.get(document.get("kind", ""), DeliveryError)(document["error"])
     return document
-
-
-def batch_frame(batch: Batch) -> bytes:
-    head = msgspec.json.encode({"cycle": batch.cycle, "at": batch.at, "watermark": batch.watermark})
-    return frame(BATCH, _LENGTH.pack(len(head)) + head + stream_of(batch.table))
-
-
-def batch_of(query: str, content: bytes) -> Batch:
-    (length,) = _LENGTH.unpack(content[: _LENGTH.size])
-    start = _LENGTH.size + length
-    head = msgspec.json.decode(content[_LENGTH.size : start])
-    return Batch(query, head["cycle"], head["at"], head["watermark"], table_of(memoryview(content)[start:]))
 
 
 def error_frame(error: DeliveryError) -> bytes:
@@ -140,35 +125,19 @@ def split_host(address: str) -> tuple[str, int]:
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
-#: Cycles, times and counts are 64-bit integers everywhere.
-_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
-
-class UserRequest(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
-    """A user wants a query's answers; with `wait` also those of a query that is not known yet."""
+class UserRequest(Start, frozen=True, kw_only=True, tag_field="role", tag="user"):
+    """A user wants a query's answers from a start; with `wait` also those of a query that is not known yet."""
 
     query: str
     token: str | None = None
     wait: bool = False
-    last: _Number | None = None
-    since: _Number | None = None
-    after: _Number | None = None
-    until: _Number | None = None
-    since_clock: _Number | None = None
-
-    @property
-    def start(self) -> Start:
-        """Where to begin and to end. Raises DeliveryError if the request contradicts itself."""
-        try:
-            return Start(self.last, self.since, self.after, self.until, self.since_clock)
-        except ValueError as error:
-            raise DeliveryError(f"the request is refused: {error}") from None
 
 
 class LinkRequest(msgspec.Struct, frozen=True, tag_field="role", tag="link"):
     """Another edge wants parcels after a cycle, or from now on."""
 
-    after: _Number | None = None
+    after: Number | None = None
     token: str | None = None
 
 

@@ -5,23 +5,18 @@ Subscribers of an edge and of NATS reconnect, from where they were, until they a
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import contextlib
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
 from weft.delivery.log.delivery_log import Limits
-from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel
+from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel, decode
 from weft.delivery.nats.nats_source import NatsSource
-from weft.delivery.subscribers.edge_protocol import (
-    BATCH,
-    VERSION,
-    FrameSocket,
-    batch_of,
-    document_of,
-    json_frame,
-    split_host,
-)
+from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 from weft.delivery.subscribers.local import LocalSubscriber, QueryAnswers
 from weft.delivery.subscribers.subscriber import QueuedSubscriber, Start, Subscriber, microseconds
 
@@ -32,66 +27,54 @@ class EdgeSubscriber(QueuedSubscriber):
     def __init__(self, address: str, query: str, start: Start, token: str | None, limits: Limits, wait: bool) -> None:
         super().__init__(query, limits.queue)
         self._address = split_host(address)
-        self._shown = address
         self._start = start
-        self._token = token
-        self._wait = wait
-        self._socket: FrameSocket | None = None
+        self._hello = {"weft": VERSION, "role": "user", "query": query, "token": token, "wait": wait}
         try:
-            self._connect()
+            self._socket, self._position = self._connect()
         except OSError as error:
             raise DeliveryError(f"the edge {address} cannot be reached ({error}); is it running?") from error
-        self._position = self._from
         if not start.last and start.since is None and start.since_clock is None:
             # "From now on" was then, also when the edge is asked again.
-            self._go_on_after(self._from)
+            self._place = self._position
+        self._is_connected = True
         self._thread.start()
 
     def close(self) -> None:
         super().close()
-        if self._socket is not None:
-            self._socket.close()
+        self._socket.close()
         self._thread.join(10)
 
-    def _connect(self) -> None:
+    def _connect(self) -> tuple[FrameSocket, int]:
+        """A connection, and the cycle after which it goes on."""
+        start = self._start if self._place is None else Start(after=self._place, until=self._start.until)
         opened = FrameSocket(*self._address)
         try:
-            hello = {"weft": VERSION, "role": "user", "query": self.query, "token": self._token, "wait": self._wait}
-            opened.send(json_frame(**hello, **asdict(self._start)))
-            self._from = int(opened.receive_json()["ok"])
+            opened.send(json_frame(**self._hello, **msgspec.structs.asdict(start)))
+            return opened, int(opened.receive_json()["ok"])
         except BaseException:
             opened.close()
             raise
-        self._socket = opened
 
-    def _disconnect(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-        self._socket = None
-
-    def _feed(self) -> bool:
-        if self._socket is None:
-            self._connect()
-        assert self._socket is not None
-        kind, content = self._socket.receive()
-        if kind == BATCH:
-            batch = batch_of(self.query, content)
-            self._take_up(batch.cycle, batch)
-            return True
-        document = document_of(content)
-        if "until" in document:
-            until = document["until"]
-            self._take_up(until, Dropped(self.query, document["after"], until, document.get("rows")))
-        elif "through" in document:
-            self._take_up(document["through"], None)
-        return "end" not in document
-
-    def _take_up(self, place: int, item: Batch | Dropped | None) -> None:
-        self._put(place, item)
-        self._go_on_after(place)
-
-    def _go_on_after(self, cycle: int) -> None:
-        self._start = replace(self._start, last=None, since=None, since_clock=None, after=cycle)
+    def _items(self) -> Iterator[tuple[int, Batch | Dropped | None]]:
+        if not self._is_connected:
+            self._socket, _ = self._connect()
+        self._is_connected = False
+        with contextlib.closing(self._socket) as socket:
+            while True:
+                kind, content = socket.receive()
+                if kind == PARCEL:
+                    parcel = decode(content)
+                    (message,) = parcel.messages
+                    yield parcel.cycle, Batch(self.query, parcel.cycle, parcel.at, message.watermark, message.rows)
+                    continue
+                document = document_of(content)
+                if "end" in document:
+                    return
+                if "until" in document:
+                    until = document["until"]
+                    yield until, Dropped(self.query, document["after"], until, document["rows"])
+                else:
+                    yield document["through"], None
 
 
 class NatsSubscriber(QueuedSubscriber):
@@ -110,13 +93,13 @@ class NatsSubscriber(QueuedSubscriber):
             self._answers = QueryAnswers(query, route)
             newest = self._source.newest()
             here = newest if start.until is None else min(newest, start.until)
-            self._place, first = self._answers.begin(self._source, start, here)
+            self._after, first = self._answers.begin(self._source, start, here)
         except BaseException:
             self._source.close()
             raise
-        self._position = first[0].cycle - 1 if first else self._place
+        self._position = first[0].cycle - 1 if first else self._after
         self._queue.extend((batch.cycle, batch) for batch in first)
-        self._queue.append((self._place, None))
+        self._queue.append((self._after, None))
         self._thread.start()
 
     def close(self) -> None:
@@ -126,27 +109,23 @@ class NatsSubscriber(QueuedSubscriber):
         self._thread.join(10)
         self._source.close()
 
-    def _feed(self) -> bool:
-        if self._has_ended():
-            return False
-        item = self._source.next(self._place, self._answers.members, 1.0)
-        if isinstance(item, Gone):
-            self._go_to(item.through, self._answers.dropped(self._place, item.through))
-        elif isinstance(item, Parcel):
-            if self._until is not None and item.cycle > self._until:
-                return False
-            self._go_to(item.cycle, self._answers.of(item))
-        elif item is not None:
-            self._go_to(item.through, None)
-        return True
+    def _items(self) -> Iterator[tuple[int, Batch | Dropped | None]]:
+        place = self._after if self._place is None else self._place
+        while not self._closing.is_set() and not self._has_ended(place):
+            item = self._source.next(place, self._answers.members, 1.0)
+            if item is None:
+                continue
+            if isinstance(item, Parcel) and self._until is not None and item.cycle > self._until:
+                return
+            before, place = place, item.through
+            if isinstance(item, Gone):
+                yield place, self._answers.dropped(before, place)
+            else:
+                yield place, self._answers.of(item) if isinstance(item, Parcel) else None
 
-    def _go_to(self, place: int, item: Batch | Dropped | None) -> None:
-        self._place = place
-        self._put(place, item)
-
-    def _has_ended(self) -> bool:
-        is_over = self._until is not None and self._place >= self._until
-        return is_over or self._answers.members.routes[self.query].has_ended(self._place)
+    def _has_ended(self, place: int) -> bool:
+        is_over = self._until is not None and place >= self._until
+        return is_over or self._answers.members.routes[self.query].has_ended(place)
 
 
 def subscribe(

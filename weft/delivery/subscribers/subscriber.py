@@ -8,10 +8,11 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeAlias
+
+import msgspec
 
 from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, retry_pause
 from weft.delivery.log.delivery_log import BEGINNING
@@ -20,8 +21,11 @@ from weft.delivery.log.parcel import Batch, Dropped
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+#: Cycles, times and counts are 64-bit integers everywhere.
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Start(msgspec.Struct, frozen=True):
     """Where a user begins to take a query's answers: with what comes from now on, unless one of these is given.
 
     `last`: a number of the newest answers first. `since`: what was published at a time, in microseconds, or later.
@@ -30,11 +34,11 @@ class Start:
     `until`: the last cycle that is taken.
     """
 
-    last: int | None = None
-    since: int | None = None
-    after: int | None = None
-    until: int | None = None
-    since_clock: int | None = None
+    last: Number | None = None
+    since: Number | None = None
+    after: Number | None = None
+    until: Number | None = None
+    since_clock: Number | None = None
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.last, self.since, self.since_clock, self.after)) > 1:
@@ -158,6 +162,8 @@ class QueuedSubscriber(Subscriber):
         self._limit = limit
         self._room = threading.Event()
         self._position = BEGINNING
+        #: The cycle up to which all is in the queue, or was; None before anything came.
+        self._place: int | None = None
         self._end: DeliveryError | StopIteration | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"weft-{query}", daemon=True)
@@ -172,11 +178,8 @@ class QueuedSubscriber(Subscriber):
         self._wake()
 
     @abstractmethod
-    def _feed(self) -> bool:
-        """Put what comes next into the queue; false if there is no more. Raises BrokerError to be called again."""
-
-    def _disconnect(self) -> None:
-        """Drop a connection that does not work."""
+    def _items(self) -> Iterator[tuple[int, Batch | Dropped | None]]:
+        """What comes after `_place`, if anything, up to each cycle. Called again after an OSError or BrokerError."""
 
     def _take(self) -> Batch | Dropped | None:
         # First whether it has ended, then the queue: what was put there before the end is not overlooked.
@@ -192,27 +195,29 @@ class QueuedSubscriber(Subscriber):
             raise end
         return None
 
-    def _put(self, position: int, item: Batch | Dropped | None) -> None:
-        """Hand an item to the user, or None for nothing up to a position."""
-        while len(self._queue) >= self._limit and not self._closing.is_set():
-            self._room.clear()
-            if len(self._queue) >= self._limit:
-                self._room.wait(1.0)
-        self._queue.append((position, item))
-        self._wake()
-
     def _run(self) -> None:
         failures = 0
         while not self._closing.is_set() and self._end is None:
             try:
-                if not self._feed():
-                    self._end = StopIteration()
-                failures = 0
+                for place, item in self._items():
+                    failures = 0
+                    self._put(place, item)
+                    if self._closing.is_set():
+                        break
+                self._end = StopIteration()
             except (OSError, BrokerError):
                 # Where answers come from is away; it may come back.
-                self._disconnect()
                 self._closing.wait(retry_pause(failures))
                 failures += 1
             except DeliveryError as error:
                 self._end = error
+        self._wake()
+
+    def _put(self, place: int, item: Batch | Dropped | None) -> None:
+        while len(self._queue) >= self._limit and not self._closing.is_set():
+            self._room.clear()
+            if len(self._queue) >= self._limit:
+                self._room.wait(1.0)
+        self._queue.append((place, item))
+        self._place = place
         self._wake()
