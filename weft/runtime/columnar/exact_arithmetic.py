@@ -42,9 +42,8 @@ def exactly(call: Call, args: Sequence[Values]) -> Values:
 def _numbers(column: Values, type_: DataType) -> list[Decimal | None]:
     """The numbers of a column; None for NULL."""
     pairs, scale = zip(column.values.tolist(), column.valid.tolist(), strict=True), -type_.scale
-    if not scale:
-        return [Decimal(int(value)) if valid else None for value, valid in pairs]
-    return [_WIDE.scaleb(Decimal(int(value)), scale) if valid else None for value, valid in pairs]
+    wholes = (Decimal(int(value)) if valid else None for value, valid in pairs)
+    return [_WIDE.scaleb(each, scale) if scale and each is not None else each for each in wholes]
 
 
 def _fitted(numbers: Sequence[Decimal | None], type_: DataType, rounding: str = ROUND_HALF_UP) -> Values:

@@ -20,7 +20,8 @@ def physical(values: pa.Array, type_: DataType) -> Values:
     """The values of a column."""
     valid = np.asarray(values.is_valid())
     if type_.kind in (Kind.DECIMAL, Kind.HUGEINT):
-        return Values(_unscaled(values, valid, type_), valid)
+        low, high = decimal_words(values).T
+        return Values(np.where(valid, joined_words(low, high) if takes_two_words(type_) else low, 0), valid)
     if type_.kind in (Kind.STRING, Kind.BINARY):
         return Values(np.array(values.fill_null("" if type_.kind is Kind.STRING else b"").to_pylist(), object), valid)
     if type_.kind is Kind.BOOLEAN:
@@ -29,13 +30,6 @@ def physical(values: pa.Array, type_: DataType) -> Values:
         return Values(np.asarray(values.fill_null(0.0)).astype(np.float64), valid)
     whole = values.cast(pa.int32()) if type_.kind is Kind.DATE else values
     return Values(np.asarray(whole.cast(pa.int64()).fill_null(0)), valid)
-
-
-def _unscaled(values: pa.Array, valid: NDArray[np.bool_], type_: DataType) -> Array:
-    low, high = decimal_words(values).T
-    if not takes_two_words(type_):
-        return np.where(valid, low, 0)
-    return np.where(valid, joined_words(low, high), 0)
 
 
 def arrow(values: Values, type_: DataType) -> pa.Array:
@@ -62,6 +56,5 @@ def _decimals(values: Array, nothing: NDArray[np.bool_] | None, type_: DataType)
     if nothing is not None and values.dtype == object:
         # A value that is NULL because it does not fit need not fit here.
         values = np.where(nothing, 0, values)
-    words = words_of(values)
     valid = None if nothing is None else pa.array(~nothing).buffers()[1]
-    return pa.Array.from_buffers(arrow_type(type_), len(values), [valid, pa.py_buffer(words)])
+    return pa.Array.from_buffers(arrow_type(type_), len(values), [valid, pa.py_buffer(words_of(values))])

@@ -36,7 +36,6 @@ TICK = "_tick"
 _INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _ORDINALS = (-(2**62), 2**62)
 
-
 #: A column by position, or a string literal, whose text is left alone.
 _COLUMN = re.compile(r"'(?:[^'\\]|\\.)*'|\bc(\d+)\b", re.DOTALL)
 

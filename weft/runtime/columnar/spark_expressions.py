@@ -3,11 +3,9 @@
 What cannot be computed is NULL (docs/semantics.md), so arithmetic and casts are written with Spark's `try_` functions;
 the text means the same whether or not the session is in ANSI mode.
 
-Sums and means of numbers of more than 64 bits are exact, however large a sum on the way is.
-
-A DECIMAL of Spark has 38 digits. A sum that once needs more is lost, even if later rows would have made it small again.
-So a number is summed in two parts: its unscaled integer is `high · 10¹⁹ + low`, where both parts have at most 19 digits
-and the sign of the number. The sum of a part has room for 10¹⁹ rows.
+A DECIMAL of Spark has 38 digits, and a sum that once needs more is lost. So numbers of more than 64 bits are summed in
+two parts: the unscaled integer is `high · 10¹⁹ + low`, where both parts have at most 19 digits and the sign of the
+number. The sum of a part has room for 10¹⁹ rows.
 """
 
 from __future__ import annotations
@@ -17,18 +15,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TypeAlias
 
-from weft.algebra import (
-    Aggregate,
-    AggregateRef,
-    Call,
-    Column,
-    DataType,
-    Expression,
-    KeyRef,
-    Kind,
-    Literal,
-    WindowBound,
-)
+from weft.algebra import Aggregate, AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
 from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
 
 #: A sum of numbers of this many digits has room for ten more.
@@ -191,10 +178,6 @@ def _literal(literal: Literal) -> str:
     return f"CAST({value} AS {spark_type(type_)})" if abs(value) < 2**63 else f"CAST('{value}' AS {spark_type(type_)})"
 
 
-def _infix(call: Call, args: list[str]) -> str:
-    return "(" + f" {call.op.upper()} ".join(args) + ")"
-
-
 def _arithmetic(call: Call, args: list[str]) -> str:
     left, right = call.args[0].type, call.args[1].type
     if TIMESTAMP in (left, right):
@@ -296,7 +279,10 @@ def _wide_quotient(dividend: str, divisor: str) -> str:
 
 
 _RULES: dict[str, Callable[[Call, list[str]], str]] = {
-    **dict.fromkeys(("and", "or", "=", "<", "<=", ">", ">=", "<=>"), _infix),
+    **dict.fromkeys(
+        ("and", "or", "=", "<", "<=", ">", ">=", "<=>"),
+        lambda call, args: "(" + f" {call.op.upper()} ".join(args) + ")",
+    ),
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
     "!=": lambda call, args: f"({args[0]} <> {args[1]})",
     "not": lambda call, args: f"(NOT {args[0]})",

@@ -29,10 +29,7 @@ _INDEX_LENGTH = 8
 
 
 class AnswerFiles:
-    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query.
-
-    None are kept if the limit is 0. `sealed` has the seals of the last commit.
-    """
+    """Answers of the newest cycles, up to about `limit` rows in all, or of the newest one up to so many per query."""
 
     def __init__(self, storage: Storage, limit: int, sealed: Mapping[str, Seals]) -> None:
         self._storage = storage
@@ -49,7 +46,7 @@ class AnswerFiles:
 
     def _take_up(self, path: str, seal: Seal) -> None:
         data = self._storage.read_bytes(path) if self._storage.exists(path) else None
-        wrong = fault(seal, None if data is None else seal_of(data))
+        wrong = fault(seal, data)
         if data is None or wrong is not None:
             self.damages.append(damage(self._storage.path(path), wrong or ""))
         else:
@@ -131,10 +128,9 @@ class DamagedAnswers(UserWarning):
 
 
 def newest_answers(directory: Path, query: Query, number: int, streams: frozenset[str]) -> pa.Table:
-    """The answers of a query that are kept on disk, oldest first, each of the columns in its own type.
+    """The answers of a query that are kept on disk, oldest first, with what was kept of the `streams` that may shed.
 
-    `number` tells it from queries that had its name before. What is told of the `streams` that may shed which it reads
-    is as of the newest cycle. Warns with `DamagedAnswers` of each file that is damaged.
+    `number` tells it from queries that had its name before. Warns with `DamagedAnswers` of each file that is damaged.
     """
     schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
     tables = [schema.empty_table()]
@@ -154,14 +150,11 @@ def _files(directory: Path, commit: Commit, first: int) -> Iterator[bytes]:
         file = directory / "state" / path
         if int(file.name.partition(".")[0]) >= first:
             data = file.read_bytes() if file.exists() else None
-            wrong = fault(seal, None if data is None else seal_of(data))
+            wrong = fault(seal, data)
             if data is not None and wrong is None:
                 yield data
-            elif _is_still_named(directory, path, seal):
+                continue
+            # A running engine drops its oldest answers: the newest commit may not name them any more.
+            newest = last_commit(directory)
+            if newest is not None and sealed_answers(newest.seals).get(path) == seal:
                 warnings.warn(damage(str(file), wrong or ""), DamagedAnswers, stacklevel=2)
-
-
-def _is_still_named(directory: Path, path: str, seal: Seal) -> bool:
-    """Whether the newest commit names a file as well. A running engine drops its oldest answers."""
-    newest = last_commit(directory)
-    return newest is not None and sealed_answers(newest.seals).get(path) == seal

@@ -1,9 +1,8 @@
 """What answers say of the rows that were left out before them, wherever they go.
 
-Tables of answers say in their schema's metadata, under `weft.kept`, for each such stream that a query reads: the
-`share` that was kept in the cycle, the largest clock `until` which rows have been left out (null if none have), and how
-many rows were `shed` so far. Windows that begin later than that clock have lost nothing.
-Parquet files and subscribers get that with the table; other sinks say it as they can.
+Tables of answers say it in their schema's metadata, under `weft.kept`, for each such stream that a query reads. Windows
+that begin later than the clock `until` have lost nothing. Parquet files and subscribers get that with the table; other
+sinks say it as they can.
 """
 
 from __future__ import annotations

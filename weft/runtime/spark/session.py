@@ -71,12 +71,10 @@ _LOCAL = {
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
-
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
 #: How many times as often as usual a method is called before Java compiles it.
 _CALLS_BEFORE_COMPILING = 5
-
 
 _MASTERS = ("local", "local[", "local-cluster[", "spark://", "yarn", "k8s://")
 
@@ -90,8 +88,7 @@ def session(
     """A new session for weft, on the Spark of this process if it runs, otherwise on one that is started now.
 
     `master` is `local[*]` unless given. `settings` are `spark.*` settings and override every default; EngineError
-    is raised if answers depend on one of them. `log` is the folder that Spark logs to; without one it logs to the
-    terminal.
+    is raised if answers depend on one of them. `log` is the folder that Spark logs to, in place of the terminal.
     """
     for name in settings or {}:
         refused = fixed_refusal(name)
@@ -101,7 +98,8 @@ def session(
     local = master.startswith("local")
     chosen = {**_ALWAYS, **(_LOCAL if local else {})}
     if local:
-        chosen["spark.sql.shuffle.partitions"] = str(_local_cores(master))
+        cores = master.partition("[")[2].rstrip("]").split(",")[0]
+        chosen["spark.sql.shuffle.partitions"] = cores if cores.isdigit() else str(os.cpu_count() or 1)
     chosen |= settings or {}
     if SparkContext._active_spark_context is not None:
         java.log_to(log)
@@ -203,11 +201,6 @@ def _own_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def _local_cores(master: str) -> int:
-    inside = master.partition("[")[2].rstrip("]").split(",")[0]
-    return int(inside) if inside.isdigit() else (os.cpu_count() or 1)
-
-
 def compile_plans(spark: SparkSession, wanted: bool) -> None:
     """Whether Spark compiles the plans that follow to bytecode, or interprets them.
 
@@ -221,11 +214,8 @@ def compile_plans(spark: SparkSession, wanted: bool) -> None:
 
 
 def union_of(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all frames, which have the same columns.
-
-    Spark looks through every union that is made: one after the other, that would take time by the square of their
-    number.
-    """
+    """Return the rows of all frames, which have the same columns."""
+    # Spark looks through every union that is made: one after the other would take time by the square of their number.
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2

@@ -20,7 +20,7 @@ from typing import Final
 
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.offsets import CHECKPOINT, Offsets, file_entries, is_readable, lines_of, same_rows
+from weft.runtime.state.offsets import CHECKPOINT, Offsets, file_entries, is_readable, lines_of
 from weft.runtime.state.storage import Storage
 
 _COMMITTED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -35,7 +35,7 @@ def is_repeated(last: Commit, cycle: int, offsets: Offsets | None) -> bool:
         return False
     if offsets is None and cycle <= last.cycle:
         return True
-    if offsets is not None and cycle == last.cycle and last.offsets is not None and same_rows(last.offsets, offsets):
+    if offsets is not None and cycle == last.cycle and last.offsets is not None and last.offsets.has_rows_of(offsets):
         return True
     raise EngineError(
         f"Spark's checkpoint is at cycle {cycle}, the state at {last.cycle}: they belong to different runs; start "
@@ -45,7 +45,7 @@ def is_repeated(last: Commit, cycle: int, offsets: Offsets | None) -> bool:
 
 def check_is_same_batch(cycle: int, begun: Offsets | None, offsets: Offsets | None) -> None:
     """Raise EngineError if a cycle that was begun comes again with other rows."""
-    if (begun is None) != (offsets is None) or (begun and offsets and not same_rows(begun, offsets)):
+    if (begun is None) != (offsets is None) or (begun and offsets and not begun.has_rows_of(offsets)):
         raise EngineError(
             f"cycle {cycle} was begun with other rows than Spark hands over for it now; start again, and it is "
             "finished with those that it was begun with"

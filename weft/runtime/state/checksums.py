@@ -98,8 +98,13 @@ def seal_of_file(path: Path) -> Seal:
     return Seal(size, checksum)
 
 
-def fault(seal: Seal, found: Seal | None) -> str | None:
-    """Return what is wrong with a file, as the end of a sentence that begins with its name; None if it is as sealed."""
+def fault(seal: Seal, found: Seal | bytes | None) -> str | None:
+    """Return what is wrong with a file, as the end of a sentence that begins with its name; None if it is as sealed.
+
+    The file is given by its seal now or by its bytes, or is missing.
+    """
+    if isinstance(found, bytes):
+        found = seal_of(found)
     if found is None:
         return "is missing"
     if found.size != seal.size:

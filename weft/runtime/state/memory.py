@@ -1,9 +1,7 @@
 """One account of the memory that all state in the driver takes, under one limit, `max_state_mb`.
 
-Every part of the state says what it takes: the windows and the groups of each stream, values that DISTINCT and set
-operators remember, rows that joins look for. It counts records, indexes and dictionaries of keys. A part that is about
-to grow says so first. If all parts together need more than the limit, the queries that need most of it cannot go on;
-the others can.
+Every part of the state says what it takes, indexes and dictionaries included, before it grows. If all parts together
+need more than the limit, the queries that need most of it cannot go on; the others can.
 """
 
 from __future__ import annotations
@@ -49,13 +47,12 @@ class MemoryAccount:
         """Note what a part needs from now on. Raises MemoryLimit if that is too much."""
         self._uses[use.part] = use
         total = sum(each.bytes for each in self._uses.values())
-        if total > self.limit:
-            raise self._exceeded(max(self._uses.values(), key=lambda each: each.largest), total)
-
-    def _exceeded(self, most: MemoryUse, total: int) -> MemoryLimit:
+        if total <= self.limit:
+            return
+        most = max(self._uses.values(), key=lambda each: each.largest)
         beside = f", {megabytes(total)} with other state" if total > most.bytes else ""
         names = f"{', '.join(most.names[:5])}{' and others' if len(most.names) > 5 else ''}"
-        return MemoryLimit(
+        raise MemoryLimit(
             f"{most.part} need about {megabytes(most.bytes)} MB{beside} in the driver, and max_state_mb allows "
             f"{megabytes(self.limit)}; {megabytes(most.largest)} of them are for {names}: SET max_state_mb higher, "
             f"{most.advice}",

@@ -62,15 +62,16 @@ class Offsets:
         pairs = (line.partition(":") for line in lines)
         return {name: offset for name, _, offset in pairs if offset != "-"}
 
+    def has_rows_of(self, other: Offsets) -> bool:
+        """Whether two batches have the same rows of all sources."""
+        return self.by_source == other.by_source
+
     @property
     def of_files(self) -> dict[str, int]:
         """The newest entry in the log of files of each source that has such a log."""
-        found = {}
-        for source, text in self.by_source.items():
-            offset = json.loads(text)
-            if isinstance(offset, dict) and offset.keys() == {"logOffset"}:
-                found[source] = int(offset["logOffset"])
-        return found
+        offsets = {source: json.loads(text) for source, text in self.by_source.items()}
+        of_files = {each: of for each, of in offsets.items() if isinstance(of, dict) and of.keys() == {"logOffset"}}
+        return {source: int(offset["logOffset"]) for source, offset in of_files.items()}
 
 
 def _lines(text: str) -> list[str]:
@@ -116,11 +117,6 @@ def with_files(storage: Storage, offsets: Offsets, last: Offsets | None, cycle: 
     }
     lists = () if last is None else last.lists
     return Offsets(offsets.text, _with_list(storage, lists, new, cycle) if new else lists, others)
-
-
-def same_rows(one: Offsets, other: Offsets) -> bool:
-    """Whether two batches have the same rows of all sources."""
-    return one.by_source == other.by_source
 
 
 def lines_of(storage: Storage, offsets: Offsets) -> FileLines:
@@ -181,9 +177,7 @@ def _copied(storage: Storage, folder: str) -> dict[str, bytes] | None:
     if len(names) > _MOST_FILES:
         return None
     found = {name: storage.read_bytes(f"{folder}/{name}") for name in names}
-    if any(len(data) > _MOST_BYTES for data in found.values()):
-        return None
-    return found
+    return None if any(len(data) > _MOST_BYTES for data in found.values()) else found
 
 
 def _with_list(storage: Storage, lists: Sequence[FileList], new: FileLines, cycle: int) -> tuple[FileList, ...]:
@@ -202,7 +196,7 @@ def _with_list(storage: Storage, lists: Sequence[FileList], new: FileLines, cycl
 
 def _read(storage: Storage, each: FileList) -> FileLines:
     data = storage.read_bytes(each.path) if storage.exists(each.path) else None
-    wrong = fault(each.seal, None if data is None else seal_of(data))
+    wrong = fault(each.seal, data)
     if data is None or wrong is not None:
         raise damaged(storage.path(each.path), str(wrong))
     return msgspec.json.decode(data, type=FileLines)

@@ -11,8 +11,7 @@ one checksum for each. The rules for all logs are here, and nowhere else:
     rewriting    a log of many segments is written anew as one
     merging      when segments are in many files, the live parts of the smaller ones are copied into one
 
-Rows that Spark reads are in files of their own, since its readers take whole files: the rows of streams, of joins and
-of queries that Spark evaluates, history for BACKFILL, snapshots, and partials whose kernels are on the executors.
+Rows that Spark reads, also on executors, are in files of their own, since its readers take whole files.
 
 In memory, a host is given an order for each node, computes cycles, and says what they change:
 
@@ -30,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from weft.plan.event_time import Clock
@@ -123,7 +123,7 @@ class StateStore:
             if segments or added:
                 together = [*segments, *added]
                 # Rows of no key are read in the order of time.
-                logs[change.log] = tuple(together if change.is_keyed else sorted(together, key=_first_clock))
+                logs[change.log] = tuple(together if change.is_keyed else sorted(together, key=attrgetter("min_clock")))
         logs = self._merged(file, logs)
         if file.size:
             self._storage.write_bytes(path, b"".join(file.parts))
@@ -162,11 +162,6 @@ def _replaced(change: Change, kept: Sequence[Segment]) -> list[Segment]:
 
 def _segment(path: str, block: Block) -> Segment:
     return Segment(path, block.rows, block.min_clock, block.max_clock)
-
-
-def _first_clock(segment: Segment) -> int:
-    assert segment.min_clock is not None
-    return segment.min_clock
 
 
 class _StateFile:
