@@ -116,7 +116,6 @@ class CycleEngine:
 
     @property
     def last(self) -> Commit:
-        """The newest commit."""
         return self._state.last
 
     def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
@@ -277,8 +276,13 @@ class CycleEngine:
                 answered, spec = self._evaluated(readable, spec, self.last)
                 return spec, answered, came, readable
             except Exception as error:
-                if not self._sets_aside(self._file_at_fault(batch, error, spec), cycle):
+                found, intent = file_at_fault(batch, error, spec.intent.bad_files), self._state.commits.intent(cycle)
+                if not found or intent is None:
                     raise
+                self._state.commits.declare(cycle, replace(intent, bad_files=together(intent.bad_files, found)))
+                self._on_step("set aside", cycle)
+                # What the failed attempt has left in memory goes with its runner.
+                self._reset_runner()
 
     def _evaluated(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> tuple[Answered, CycleSpec]:
         """Evaluate the shared plan. Queries that fail are evicted from it, and the others are evaluated again."""
@@ -288,7 +292,7 @@ class CycleEngine:
             try:
                 return self._runner.run(batch, shared, last), spec
             except Exception as error:
-                if self._stopping.is_set() or self._file_at_fault(batch, error, spec):
+                if self._stopping.is_set() or file_at_fault(batch, error, spec.intent.bad_files):
                     raise
                 found = evicted(self._islands, error, batch, shared, last)
                 if not found and was_of_the_moment:
@@ -301,23 +305,9 @@ class CycleEngine:
                 self._state.commits.declare(cycle, spec.intent)
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
-            self._reset_runner(None, None)
+            self._reset_runner()
 
-    def _file_at_fault(self, batch: Batch | None, error: Exception, spec: CycleSpec) -> Faults:
-        return {} if batch is None else file_at_fault(batch, error, spec.intent.bad_files)
-
-    def _sets_aside(self, found: Faults, cycle: int) -> bool:
-        """Set files aside at which a cycle has failed, so that it can be run again; False if there are none."""
-        intent = self._state.commits.intent(cycle)
-        if not found or intent is None:
-            return False
-        self._state.commits.declare(cycle, replace(intent, bad_files=together(intent.bad_files, found)))
-        self._on_step("set aside", cycle)
-        # What the failed attempt has left in memory goes with its runner.
-        self._reset_runner(None, None)
-        return True
-
-    def _reset_runner(self, network: CurrentNetwork | None, ahead: PendingRestore | None) -> None:
+    def _reset_runner(self, network: CurrentNetwork | None = None, ahead: PendingRestore | None = None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
         settings = self._catalog.settings()
         self._network = network or CurrentNetwork(settings, self._catalog, observed_before(self._catalog))

@@ -56,7 +56,6 @@ class ProjectState:
 
     @property
     def last(self) -> Commit:
-        """The newest commit."""
         return self.commits.last
 
     @property

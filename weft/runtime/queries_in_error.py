@@ -67,7 +67,6 @@ class QueriesInError:
 
     @property
     def last(self) -> Commit:
-        """The newest commit."""
         return self._state.last
 
     def resume(self, query: str) -> bool:

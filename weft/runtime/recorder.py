@@ -139,7 +139,6 @@ class Recorder:
         self._pace: dict[int, deque[tuple[int, int]]] = {}
 
     def begin(self) -> None:
-        """A cycle begins."""
         self._steps = [("begin", time.monotonic())]
         self._jobs = _jobs_so_far(self._spark)
 

@@ -94,7 +94,6 @@ def can_be_cast(source: DataType, target: DataType) -> bool:
 
 
 def cast_to(column: Values, source: DataType, target: DataType) -> Values:
-    """A column in another type."""
     if source == target:
         return column
     if target.kind is Kind.BOOLEAN:

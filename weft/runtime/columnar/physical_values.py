@@ -17,7 +17,6 @@ from weft.kernels.statistic import Array, Values
 
 
 def physical(values: pa.Array, type_: DataType) -> Values:
-    """The values of a column."""
     valid = np.asarray(values.is_valid())
     if type_.kind in (Kind.DECIMAL, Kind.HUGEINT):
         low, high = decimal_words(values).T

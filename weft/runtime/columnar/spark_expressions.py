@@ -140,12 +140,10 @@ def spark_type(type_: DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """A column name as SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def spark_sql(expression: Expression, leaf: Leaf) -> str:
-    """An expression as Spark SQL text."""
     if isinstance(expression, Literal):
         return _literal(expression)
     if isinstance(expression, Call):

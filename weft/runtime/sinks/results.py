@@ -54,7 +54,6 @@ class AnswerFiles:
 
     @property
     def seals(self) -> dict[str, Seals]:
-        """The seals of the files that count from the next commit on."""
         return {path: {"": seal} for path, seal in self._seals.items()}
 
     def write(self, cycle: int, answers: Mapping[str, pa.Table], island: str = "") -> None:
@@ -73,7 +72,6 @@ class AnswerFiles:
             del self._seals[min(self._seals)]
 
     def committed(self) -> None:
-        """Delete the files that do not count any more, now that a commit says so."""
         for path in self._rows.keys() - self._seals.keys():
             self._storage.delete(path)
             del self._rows[path]

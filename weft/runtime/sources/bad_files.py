@@ -97,10 +97,10 @@ def check_batch(batch: Batch) -> CheckedBatch:
     return CheckedBatch(batch, faults, headers, {name: tuple(names) for name, names in ignored.items() if names})
 
 
-def file_at_fault(batch: Batch, error: BaseException, known: Faults) -> dict[str, dict[str, str]]:
+def file_at_fault(batch: Batch | None, error: BaseException, known: Faults) -> dict[str, dict[str, str]]:
     """The file of a batch at which a job has failed, with the reason, if reading it alone fails too."""
     named = failed_file(error)
-    for files in _files_of(batch) if named else ():
+    for files in _files_of(batch) if batch is not None and named else ():
         for path in files.paths:
             if plain_path(path) == named and path not in known.get(files.stream.name, {}):
                 only = _selected(files, files.frame.where(_is_from(files, [path])))

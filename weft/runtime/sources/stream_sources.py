@@ -205,24 +205,16 @@ def fields_of(owner: str, schema: StructType) -> tuple[Field, ...]:
 
 
 #: The types that weft knows besides DECIMAL, by Spark's names for them.
-_TYPES = {
-    "boolean": types.BOOLEAN,
-    "byte": types.TINYINT,
-    "short": types.SMALLINT,
-    "integer": types.INT,
-    "long": types.BIGINT,
-    "float": types.FLOAT,
-    "double": types.DOUBLE,
-    "string": types.STRING,
-    "binary": types.BINARY,
-    "date": types.DATE,
-    "timestamp": types.TIMESTAMP,
-}
+_NUMBERS = (types.TINYINT, types.SMALLINT, types.INT, types.BIGINT, types.FLOAT, types.DOUBLE)
+_OTHERS = (types.BOOLEAN, types.STRING, types.BINARY, types.DATE, types.TIMESTAMP)
+_TYPES = {spark_type(each).lower(): each for each in (*_NUMBERS, *_OTHERS)}
 
 
 def _type_of(owner: str, name: str, type_: DataType) -> types.DataType:
     if isinstance(type_, DecimalType):
         return types.decimal(type_.precision, type_.scale)
-    if type_.typeName() not in _TYPES:
+    # A text may have a collation after its name.
+    found = _TYPES.get(type_.simpleString().partition(" ")[0])
+    if found is None:
         raise SourceError(f"column '{name}' of {owner} is {type_.simpleString()}, which weft does not know; cast it")
-    return _TYPES[type_.typeName()]
+    return found

@@ -177,7 +177,6 @@ def make_archive(path: Path, work: Callable[[dict[str, str]], None]) -> None:
 
 
 def _end_java() -> None:
-    """Stop Spark and wait until Java is gone: it writes the archive last."""
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway
     if context is not None:
         context.stop()

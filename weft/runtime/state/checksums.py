@@ -57,7 +57,6 @@ def _checksum(place: str, text: bytes) -> int:
 
 
 def read_record(path: Path) -> Any:
-    """Return the record in a file."""
     return opened(path.read_bytes(), str(path))
 
 
@@ -85,12 +84,10 @@ Seals: TypeAlias = Mapping[str, Seal]
 
 
 def seal_of(data: bytes) -> Seal:
-    """Return the seal of a file that has these bytes."""
     return Seal(len(data), crc32(data))
 
 
 def seal_of_file(path: Path) -> Seal:
-    """Return the seal of a file."""
     size = checksum = 0
     with path.open("rb") as file:
         while piece := file.read(_READ_AT_ONCE):

@@ -20,7 +20,6 @@ class Status:
 
 
 def status(directory: Path) -> Status:
-    """The status of the project in `directory`."""
     writer = find_writer(directory)
     return Status(last_commit(directory), None if writer is None else writer.name)
 
@@ -37,7 +36,6 @@ def last_commit(directory: Path) -> Commit | None:
 
 
 def errors(directory: Path) -> dict[str, Trouble]:
-    """What is wrong with the queries of a project that are in error, by name."""
     commit = last_commit(directory)
     return {} if commit is None else errors_of(commit)
 

@@ -81,12 +81,10 @@ def live(segments: Iterable[Segment], since: Clock) -> list[Segment]:
 
 
 def is_rewritten(change: Change) -> bool:
-    """Whether a log is written anew by a change."""
     return bool(_replaced(change, live(change.segments, change.since)))
 
 
 def are_many(segments: Sequence[object]) -> bool:
-    """Whether a log has so many segments that it is written anew."""
     return len(segments) > MOST_SEGMENTS
 
 
@@ -97,7 +95,6 @@ class StateStore:
         self._storage = storage
 
     def read(self, segment: Segment) -> bytes:
-        """Return what a segment holds."""
         if segment.length:
             return self._storage.read_part(segment.path, segment.offset, segment.length)
         return self._storage.read_bytes(segment.path)
@@ -243,7 +240,6 @@ class DriverHost(Generic[State]):
         return iter(self._copies)
 
     def run(self, node: LogId, compute: Callable[[State], Answers]) -> Answers:
-        """Compute a cycle of a node."""
         answers = compute(self._copies[node])
         self._added[node] = self._copies[node].changed()
         return answers

@@ -52,7 +52,6 @@ class Lost:
 
 
 def lost_with(lost: Lost | None, cycle: int) -> Lost:
-    """The lost cycles with one more."""
     return Lost(cycle, cycle) if lost is None else Lost(min(lost.first, cycle), max(lost.last, cycle))
 
 
