@@ -117,20 +117,21 @@ def status(project: output.ProjectOption = Path(), as_json: output.JsonOption = 
 
 
 def _document(project: Path) -> dict[str, Any]:
+    from weft.catalog import find_writer
     from weft.runtime.stages.statistics import measured
-    from weft.runtime.state.commits import WHOLE, Commit, errors_of
-    from weft.runtime.state.status import status as read_status
+    from weft.runtime.state.commits import START, WHOLE, errors_of
+    from weft.runtime.state.status import last_commit
 
     with output.open_project(project, write=False) as loom:
-        catalog, found = loom.catalog, read_status(loom.directory)
-        commit = found.commit or Commit(-1, -1)
+        catalog, writer = loom.catalog, find_writer(loom.directory)
+        commit = last_commit(loom.directory) or START
         streams = {each.name: each for each in catalog.streams()}
         members, numbers = catalog.members(), catalog.query_numbers()
         queries = {each.name: numbers[each.name] for each in catalog.queries() if each.name not in members}
         return {
             "project": catalog.project,
-            "writer": found.writer,
-            "cycle": commit.cycle if found.commit else None,
+            "writer": None if writer is None else writer.name,
+            "cycle": None if commit is START else commit.cycle,
             "streams": {
                 name: {
                     **{kind: getattr(state, kind) for kind in _ROWS},

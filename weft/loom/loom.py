@@ -257,12 +257,12 @@ class Loom:
         from weft.arrays.arrow_types import arrow_type
         from weft.delivery.log.delivery_log import check_published, delivery_directory
         from weft.delivery.subscribers.local import kept_answers
-        from weft.runtime.state.status import status
+        from weft.runtime.state.status import last_commit
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
         directory = delivery_directory(self.directory)
         published = self.catalog.deliveries.itinerary(self.catalog.query_numbers()[query.name])
-        last = status(self.directory).commit
+        last = last_commit(self.directory)
         if published is not None and last is not None and published.cycle <= last.cycle:
             check_published(directory, query.name)
         kept = kept_answers(directory, query.name, self.catalog.settings().max_results)
@@ -353,9 +353,11 @@ class Loom:
         if not (self.directory / "state" / "commits").exists():
             # Nothing has run yet, and Spark's modules need not be loaded to say so.
             return {}
-        from weft.runtime.state.status import errors
+        from weft.runtime.state.commits import errors_of
+        from weft.runtime.state.status import last_commit
 
-        return {name: each.sentence for name, each in errors(self.directory).items()}
+        commit = last_commit(self.directory)
+        return {} if commit is None else {name: each.sentence for name, each in errors_of(commit).items()}
 
 
 def _refuse_bad_name(name: str) -> None:

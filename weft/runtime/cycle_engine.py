@@ -28,7 +28,6 @@ from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
-from weft.runtime.sinks.sinks import take_folder
 from weft.runtime.sources.bad_files import (
     Faults,
     check_batch,
@@ -91,9 +90,7 @@ class CycleEngine:
         self.tables: dict[str, GivenRows] = {}
         self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths())
         self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
-        self._outbox = SinkOutbox(
-            spark, self._storage, self._retention, self._tell, partial(take_folder, spark, catalog)
-        )
+        self._outbox = SinkOutbox(spark, self._storage, catalog, self._tell)
         self._in_error = QueriesInError(
             self._state, self._plans, self._islands, self._outbox, self._tell,
             lambda: self._plans.current(self._streams),
@@ -136,9 +133,6 @@ class CycleEngine:
     def _tell(self, sentence: str) -> None:
         self.say(sentence)
 
-    def _retention(self) -> int:
-        return self._catalog.settings().error_retention
-
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
     def cycle(
@@ -162,7 +156,7 @@ class CycleEngine:
             self.publisher.wait_for_room()
         started = self._clock()
         self._recorder.begin()
-        is_second_attempt = self._state.commits.intent(cycle) is not None
+        is_second_attempt = self._state.intent is not None
         spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
         islands, of_islands, failures = self._islands.run(batch, spec, last)
         self._in_error.announce(failures)
@@ -224,13 +218,13 @@ class CycleEngine:
         self, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None, bad_files: Faults
     ) -> CycleSpec:
         """Decide what is known of a cycle before it runs, and write it down, so that a second attempt does the same."""
-        intent = self._state.commits.intent(cycle)
+        intent = self._state.intent
         if intent is not None:
             check_is_same_batch(cycle, intent.offsets, offsets)
             all_bad = together(intent.bad_files, bad_files)
             if all_bad != intent.bad_files:
                 intent = replace(intent, bad_files=all_bad)
-                self._state.commits.declare(cycle, intent)
+                self._state.declare(intent)
         else:
             self.before_cycle()
             plan = self._plans.current(self._streams)
@@ -253,7 +247,7 @@ class CycleEngine:
                 bad_files=bad_files,
             )
             self._state.keep_catalog()
-            self._state.commits.declare(cycle, intent)
+            self._state.declare(intent)
         return CycleSpec(cycle, self._plans.stored(intent.plan), intent)
 
     def _attempted(
@@ -276,10 +270,10 @@ class CycleEngine:
                 answered, spec = self._evaluated(readable, spec, self.last)
                 return spec, answered, came, readable
             except Exception as error:
-                found, intent = file_at_fault(batch, error, spec.intent.bad_files), self._state.commits.intent(cycle)
+                found, intent = file_at_fault(batch, error, spec.intent.bad_files), self._state.intent
                 if not found or intent is None:
                     raise
-                self._state.commits.declare(cycle, replace(intent, bad_files=together(intent.bad_files, found)))
+                self._state.declare(replace(intent, bad_files=together(intent.bad_files, found)))
                 self._on_step("set aside", cycle)
                 # What the failed attempt has left in memory goes with its runner.
                 self._reset_runner()
@@ -302,7 +296,7 @@ class CycleEngine:
                 self._in_error.announce(found)
                 spec = replace(spec, intent=replace(spec.intent, evicted={**spec.intent.evicted, **found}))
                 self._on_step("evict", cycle)
-                self._state.commits.declare(cycle, spec.intent)
+                self._state.declare(spec.intent)
                 self._on_step("after evict", cycle)
             # What was in memory belongs to the attempt that failed.
             self._reset_runner()
@@ -345,7 +339,9 @@ class CycleEngine:
             return replace(commit, held=())
         self._on_step("hold", commit.cycle)
         held = self._islands.hold(batch, spec, commit)
-        return self._islands.limited(replace(commit, held=(*commit.held, held)), self._retention())
+        return self._islands.limited(
+            replace(commit, held=(*commit.held, held)), self._catalog.settings().error_retention
+        )
 
     def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
         """What is published after a cycle, also of islands that have caught up."""

@@ -197,13 +197,12 @@ class Islands:
         """The paths of the snapshots of tables that held cycles read."""
         return {each.path for held in commit.held for each in self._record(held.cycle).intent.tables.values()}
 
-    def limited(self, commit: Commit, limit: int) -> Commit:
-        """A commit in which no more bytes are held than may be.
+    def limited(self, commit: Commit) -> Commit:
+        """A commit without the oldest cycles, if more bytes are held than may be.
 
-        The oldest cycles are dropped. An island that needs them starts over after them: incomplete windows would give
-        wrong answers.
+        An island that needs them starts over after them: incomplete windows would give wrong answers.
         """
-        held, islands = list(commit.held), dict(commit.islands)
+        held, islands, limit = list(commit.held), dict(commit.islands), self.catalog.settings().error_retention
         while held and sum(each.bytes for each in held) > limit:
             dropped = held.pop(0).cycle
             for key, island in islands.items():

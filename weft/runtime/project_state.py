@@ -15,8 +15,8 @@ from weft.runtime.sinks.outbox import FOLDER as WAITING
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.checkpoint import Checkpoint, made_anew
-from weft.runtime.state.checksums import damaged, read_record
-from weft.runtime.state.commits import Commit, CommitLog, Intent, check_files, with_seals
+from weft.runtime.state.checksums import damaged, read_record, sealed
+from weft.runtime.state.commits import START, Commit, Intent, check_files, read_commit, with_seals
 from weft.runtime.state.continuity import folder_in, garbage
 from weft.runtime.state.offsets import CHECKPOINT, outdated
 from weft.runtime.state.offsets import FOLDER as FILE_LISTS
@@ -25,8 +25,19 @@ from weft.runtime.state.storage import Storage, local_uri
 #: The folders in which each cycle, or each query, has a folder of its own.
 _FOLDERS = ("segments", "held", WAITING)
 
+#: Commits kept behind the newest one.
+_KEPT = 20
+
 #: Characters that Spark would take for a pattern in a path.
 _PATTERNS = frozenset("*?[]{}")
+
+
+def _commit(cycle: int) -> str:
+    return f"commits/{cycle:012d}.json"
+
+
+def _intent(cycle: int) -> str:
+    return f"intents/{cycle:012d}.json"
 
 
 class ProjectState:
@@ -48,20 +59,28 @@ class ProjectState:
         self._copied: int | None = None
         self._digest: tuple[int, str] = (0, "")
         self.storage = Storage.at(spark, root, is_private=True)
-        self.commits = CommitLog(self.storage, catalog.project)
+        self._check_owner(catalog.project)
+        names = [name for name in self.storage.names("commits") if name.removesuffix(".json").isdigit()]
+        newest = f"commits/{max(names, default='')}"
+        #: The newest commit.
+        self.last = read_commit(self.storage.read_bytes(newest), self.storage.path(newest)) if names else START
         _check_catalog(catalog, self.last, self.intent)
         check_files(self.last, self.storage)
         self.files = AnswerFiles(self.storage, memory_limit, self.last.seals)
         self._sweep()
 
-    @property
-    def last(self) -> Commit:
-        return self.commits.last
-
-    @property
-    def intent(self) -> Intent | None:
-        """The intent of the cycle after the newest commit, if it was begun."""
-        return self.commits.intent(self.last.cycle + 1)
+    def _check_owner(self, project: str) -> None:
+        """A state directory belongs to one project; mixing two would corrupt both."""
+        if self.storage.exists("owner.json"):
+            if self.storage.read_record("owner.json").get("project") != project:
+                raise StorageError(
+                    f"{self.storage.root} holds the state of another project; give this one a state directory of "
+                    "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
+                )
+        elif self.storage.names("commits"):
+            raise damaged(self.storage.path("owner.json"), "is missing, which says whose the commits are")
+        else:
+            self.storage.write_record("owner.json", {"project": project})
 
     def _sweep(self) -> None:
         live = {folder_in(path) for path in self.last.paths}
@@ -90,7 +109,17 @@ class ProjectState:
             self.storage.write_bytes(COPY_FILE, self._catalog.copied())
             self._copied = changes
 
-    # -- commits ------------------------------------------------------------------------------------------------------
+    # -- intents and commits ------------------------------------------------------------------------------------------
+
+    @property
+    def intent(self) -> Intent | None:
+        """The intent of the cycle after the newest commit, if it was begun."""
+        name = _intent(self.last.cycle + 1)
+        return self.storage.read_record(name, Intent) if self.storage.exists(name) else None
+
+    def declare(self, intent: Intent) -> None:
+        """Write down what is decided of the cycle after the newest commit."""
+        self.storage.write_record(_intent(self.last.cycle + 1), intent)
 
     def commit(self, commit: Commit) -> Commit:
         """Make a cycle's record true; with the seals of its files, which come back in it."""
@@ -98,10 +127,15 @@ class ProjectState:
         return self._publish(commit, "rename")
 
     def _publish(self, commit: Commit, step: str) -> Commit:
-        commit = with_seals(commit, self.last, self.storage, self.files.seals)
-        self.commits.draft(commit)
+        commit, name = with_seals(commit, self.last, self.storage, self.files.seals), _commit(commit.cycle)
+        self.storage.draft(name, sealed(name, commit))
         self._on_step(step, commit.cycle)
-        self.commits.commit(commit)
+        # The rename inside is the one instant at which the cycle becomes true.
+        self.storage.publish(name)
+        self.last = commit
+        old = commit.cycle - _KEPT
+        for file in (_commit(old), _intent(old)) if old >= 0 else ():
+            self.storage.delete(file)
         return commit
 
     def commit_anew(self, commit: Commit) -> None:

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Query
 from weft.arrays.arrow_streams import streamed, table_of
+from weft.catalog import Catalog
 from weft.runtime.failures.reasons import reason_of
-from weft.runtime.sinks.sinks import AnswerSink, sink_of
+from weft.runtime.sinks.sinks import AnswerSink, sink_of, take_folder
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.trouble import KeptAnswers, Trouble, Waiting
 
@@ -25,25 +26,10 @@ FOLDER = "waiting"
 
 
 class SinkOutbox:
-    """The sinks of a project's queries, and the answers that wait for them.
+    """The sinks of a project's queries, and the answers that wait for them."""
 
-    `limit` gives the number of bytes of answers that may wait; `say` takes sentences for people; `take_folder` raises
-    if a query may not write to its folder.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        limit: Callable[[], int],
-        say: Callable[[str], None],
-        take_folder: Callable[[Query], None],
-    ) -> None:
-        self._spark = spark
-        self._storage = storage
-        self._limit = limit
-        self._say = say
-        self._take_folder = take_folder
+    def __init__(self, spark: SparkSession, storage: Storage, catalog: Catalog, say: Callable[[str], None]) -> None:
+        self._spark, self._storage, self._catalog, self._say = spark, storage, catalog, say
         self._sinks: dict[str, tuple[Query, AnswerSink | None]] = {}
         self._callables: dict[str, AnswerSink] = {}
 
@@ -95,7 +81,7 @@ class SinkOutbox:
                 self._callables[name](answers, cycle)
             known = self._sinks.get(name)
             if known is None or (known[0] is not query and known[0] != query):
-                self._take_folder(query)
+                take_folder(self._spark, self._catalog, query)
                 known = self._sinks[name] = query, sink_of(query, self._spark)
             if known[1] is not None:
                 known[1](answers, cycle)
@@ -107,7 +93,7 @@ class SinkOutbox:
     def _limited(self, waiting: dict[str, Waiting]) -> dict[str, Waiting]:
         """The records without the oldest answers, if more wait than may."""
         total = sum(kept.bytes for each in waiting.values() for kept in each.answers)
-        while total > self._limit():
+        while total > self._catalog.settings().error_retention:
             behind = [name for name, each in waiting.items() if each.answers]
             name = min(behind, key=lambda each: waiting[each].answers[0].cycle)
             total -= waiting[name].answers[0].bytes

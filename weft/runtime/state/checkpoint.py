@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.state.commits import Commit
@@ -119,7 +119,8 @@ class Checkpoint:
             if cycle > 0 and not is_readable(self._text(f"offsets/{cycle - 1}")):
                 yield f"offsets/{cycle - 1}", last.text
             # It is missing after a crash between our commit and Spark's.
-            if not self._is_json(f"commits/{cycle}", after="v1\n"):
+            committed = self._text(f"commits/{cycle}")
+            if not committed.startswith("v1\n") or not isinstance(_json(committed.removeprefix("v1\n")), dict):
                 yield f"commits/{cycle}", _COMMITTED
 
     def _wrong_logs(self, newest: Offsets | None) -> dict[str, dict[str, bytes]]:
@@ -178,17 +179,10 @@ class Checkpoint:
     def _has_id(self) -> bool:
         """Whether Spark can read which streaming query the checkpoint belongs to."""
         try:
-            uuid.UUID(json.loads(self._text("metadata"))["id"])
+            uuid.UUID(_json(self._text("metadata"))["id"])
         except (ValueError, TypeError, KeyError, AttributeError):
             return False
         return True
-
-    def _is_json(self, name: str, after: str = "") -> bool:
-        text = self._text(name)
-        try:
-            return text.startswith(after) and isinstance(json.loads(text.removeprefix(after)), dict)
-        except ValueError:
-            return False
 
     def _text(self, name: str) -> str:
         """The text of a file, which is not UTF-8 if it is damaged; empty if there is none."""
@@ -197,6 +191,14 @@ class Checkpoint:
     def _bytes(self, name: str) -> bytes:
         path = f"{CHECKPOINT}/{name}"
         return self._storage.read_bytes(path) if self._storage.exists(path) else b""
+
+
+def _json(text: str) -> Any:
+    """What a text says as JSON; nothing if it is damaged."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def made_anew(names: list[str], cycle: int) -> str:

@@ -19,7 +19,7 @@ import msgspec
 from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
 from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.checksums import Seals, check, damaged, decoded, opened, sealed
+from weft.runtime.state.checksums import Seals, check, decoded, opened
 from weft.runtime.state.offsets import Offsets
 from weft.runtime.state.trouble import Lost, Trouble, Waiting
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 #: How records are written.
 FORMAT = 5
 
-#: Commits kept behind the newest one.
-_KEPT = 20
 #: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
 WHOLE = 1_024
 
@@ -280,52 +278,6 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 START = Commit(cycle=-1, plan=0)
-
-
-class CommitLog:
-    """The commit records of one state directory."""
-
-    def __init__(self, storage: Storage, project: str) -> None:
-        self._storage = storage
-        self._check_owner(project)
-        names = [name for name in storage.names("commits") if name.removesuffix(".json").isdigit()]
-        newest = f"commits/{max(names)}" if names else ""
-        self.last = read_commit(storage.read_bytes(newest), storage.path(newest)) if newest else START
-
-    def _check_owner(self, project: str) -> None:
-        """A state directory belongs to one project; mixing two would corrupt both."""
-        if self._storage.exists("owner.json"):
-            if self._storage.read_record("owner.json").get("project") != project:
-                raise StorageError(
-                    f"{self._storage.root} holds the state of another project; give this one a state directory of "
-                    "its own, or bring back the catalog that the state belongs to: weft init DIR --recover"
-                )
-        elif self._storage.names("commits"):
-            raise damaged(self._storage.path("owner.json"), "is missing, which says whose the commits are")
-        else:
-            self._storage.write_record("owner.json", {"project": project})
-
-    def intent(self, cycle: int) -> Intent | None:
-        """What an interrupted attempt at this cycle had decided, if there was one."""
-        name = f"intents/{cycle:012d}.json"
-        return self._storage.read_record(name, Intent) if self._storage.exists(name) else None
-
-    def declare(self, cycle: int, intent: Intent) -> None:
-        self._storage.write_record(f"intents/{cycle:012d}.json", intent)
-
-    def draft(self, commit: Commit) -> None:
-        """Write a cycle's record, which does not count yet."""
-        name = f"commits/{commit.cycle:012d}.json"
-        self._storage.draft(name, sealed(name, commit))
-
-    def commit(self, commit: Commit) -> None:
-        """Make a cycle true whose record is drafted. The rename inside is the one instant at which it happens."""
-        self._storage.publish(f"commits/{commit.cycle:012d}.json")
-        self.last = commit
-        old = commit.cycle - _KEPT
-        if old >= 0:
-            for folder in ("commits", "intents"):
-                self._storage.delete(f"{folder}/{old:012d}.json")
 
 
 def read_commit(data: bytes, place: str) -> Commit:

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from weft.catalog import Catalog, find_writer
-from weft.runtime.state.commits import Commit, QueryState, errors_of, read_commit
-from weft.runtime.state.trouble import Trouble
-
-
-@dataclass(frozen=True)
-class Status:
-    """The newest commit of a project, and who is writing to it, if anybody is."""
-
-    commit: Commit | None
-    writer: str | None
-
-
-def status(directory: Path) -> Status:
-    writer = find_writer(directory)
-    return Status(last_commit(directory), None if writer is None else writer.name)
+from weft.catalog import Catalog
+from weft.runtime.state.commits import Commit, QueryState, read_commit
 
 
 def last_commit(directory: Path) -> Commit | None:
@@ -33,11 +18,6 @@ def last_commit(directory: Path) -> Commit | None:
         except FileNotFoundError:
             # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
             continue
-
-
-def errors(directory: Path) -> dict[str, Trouble]:
-    commit = last_commit(directory)
-    return {} if commit is None else errors_of(commit)
 
 
 def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:

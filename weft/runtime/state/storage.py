@@ -74,7 +74,11 @@ class Storage(ABC):
     def _rename_draft(self, name: str) -> None: ...
 
     @abstractmethod
-    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]: ...
+    def seals(self, name: str) -> dict[str, Seal]:
+        """Return the seals of the files in a folder, by name, or of a file, whose name here is empty.
+
+        Files that Spark does not read, whose names begin with `_` or `.`, do not count.
+        """
 
     # -- records and seals --------------------------------------------------------------------------------------------
 
@@ -85,13 +89,6 @@ class Storage(ABC):
     def write_record(self, name: str, value: Any) -> None:
         """Write a record, with its checksum."""
         self.write_bytes(name, sealed(name, value))
-
-    def seals(self, name: str) -> dict[str, Seal]:
-        """Return the seals of the files in a folder, by name, or of a file, whose name here is empty.
-
-        Files that Spark does not read, whose names begin with `_` or `.`, do not count.
-        """
-        return dict(self._seals(name))
 
     def seals_of_written(self, path: str, rows: int | None) -> Seals:
         """Return the seals of a file, or of a folder to which Spark's tasks have written so many `rows` as Parquet.
@@ -179,13 +176,12 @@ class _LocalStorage(Storage):
         else:
             path.unlink(missing_ok=True)
 
-    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+    def seals(self, name: str) -> dict[str, Seal]:
         path = self._root / name
         if path.is_file():
-            yield "", seal_of_file(path)
-        for file in path.rglob("*"):
-            if file.is_file() and not _is_hidden(file.relative_to(path).parts):
-                yield str(file.relative_to(path)), seal_of_file(file)
+            return {"": seal_of_file(path)}
+        files = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
+        return {str(inside): seal_of_file(file) for inside, file in files.items() if not _is_hidden(inside.parts)}
 
     def persist(self, name: str) -> None:
         path = self._root / name
@@ -238,20 +234,20 @@ class _HadoopStorage(Storage):
     def delete(self, name: str) -> None:
         self._hadoop.delete(self._at(name), True)
 
-    def _seals(self, name: str) -> Iterator[tuple[str, Seal]]:
+    def seals(self, name: str) -> dict[str, Seal]:
         if not self.exists(name):
-            return
-        top = self._at(name)
+            return {}
+        top, found = self._at(name), {}
         if not self._hadoop.getFileStatus(top).isDirectory():
-            yield "", self._seal_of(top)
-            return
+            return {"": self._seal_of(top)}
         prefix = f"{self._hadoop.makeQualified(top).toUri().getPath()}/"
         files = self._hadoop.listFiles(top, True)
         while files.hasNext():
             path = files.next().getPath()
             inside = str(path.toUri().getPath()).removeprefix(prefix)
             if not _is_hidden(inside.split("/")):
-                yield inside, self._seal_of(path)
+                found[inside] = self._seal_of(path)
+        return found
 
     def _seal_of(self, path: Any) -> Seal:
         """Java computes the same checksum, without handing the bytes over."""
