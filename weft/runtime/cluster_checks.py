@@ -1,10 +1,8 @@
 """What is checked of a cluster: that executors have the Python packages they need, and share the state directory.
 
-Windows over very many keys are answered on the executors (`stages/windows/executors.py`), which need weft and what it
-imports there. Without this check a cluster that lacks it would run well until its keys no longer fit into the driver.
-
-The state belongs to one directory. Executors write to it and read from it under the path that the driver has for it; on
-a machine that does not share it, they would write to a disk of their own.
+Windows over very many keys are answered on the executors (`stages/windows/executors.py`). Without this check a cluster
+that lacks weft there would run well until its keys no longer fit into the driver; and executors on a machine that does
+not share the state directory would write to a disk of their own.
 """
 
 from __future__ import annotations
@@ -155,8 +153,7 @@ class StorageProbe:
         names = [name for name in self._storage.names(folder) if name.startswith("part-")]
         written = b"".join(self._storage.read_bytes(f"{folder}/{name}") for name in names).decode().splitlines()
         if sorted(written) != lines:
-            found = f"{len(written)} of {len(lines)} files"
-            raise self._not_shared(f"the driver finds {found} that executors have written")
+            raise self._not_shared(f"the driver finds {len(written)} of {len(lines)} files that executors have written")
 
     def _not_shared(self, wrong: str) -> StorageError:
         return StorageError(

@@ -124,10 +124,7 @@ class CycleEngine:
         return self._in_error.resume(query)
 
     def try_again(self, names: Collection[str], most: int | None = None) -> None:
-        """Try some queries that are in error again, between two cycles.
-
-        At most `most` of the cycles that are held for an island are evaluated; the others come next time.
-        """
+        """Try some queries that are in error again, between two cycles: see `QueriesInError.try_again`."""
         self._in_error.try_again(names, most)
 
     def _tell(self, sentence: str) -> None:
@@ -206,9 +203,7 @@ class CycleEngine:
         delays = {each.name: each.delay for each in self._catalog.streams()}
         overrun = 0.0 if self._interval is None else max(0.0, seconds - self._interval)
         count = sum(table.num_rows for table in answers.values())
-        progress = progress_of(
-            commit, last, self._plans.newest, delays, answers=count, seconds=seconds, overrun=overrun
-        )
+        progress = progress_of(commit, last, self._plans.newest, delays, count, seconds, overrun)
         for listener in self.listeners:
             listener(progress)
 
@@ -339,9 +334,7 @@ class CycleEngine:
             return replace(commit, held=())
         self._on_step("hold", commit.cycle)
         held = self._islands.hold(batch, spec, commit)
-        return self._islands.limited(
-            replace(commit, held=(*commit.held, held)), self._catalog.settings().error_retention
-        )
+        return self._islands.limited(replace(commit, held=(*commit.held, held)))
 
     def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
         """What is published after a cycle, also of islands that have caught up."""

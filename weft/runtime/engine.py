@@ -156,15 +156,8 @@ class Engine(CycleEngine):
 
     def _sources_of(self, streams: Mapping[int, Stream]) -> Sources:
         with self._sources_by_name():
-            return sources(
-                self._spark,
-                streams,
-                self.frames,
-                self._replays,
-                ticks=self._is_ticking,
-                say=self.say,
-                allowed=self._catalog.allowed_paths(),
-            )
+            allowed, ticks = self._catalog.allowed_paths(), self._is_ticking
+            return sources(self._spark, streams, self.frames, self._replays, ticks=ticks, say=self.say, allowed=allowed)
 
     @contextmanager
     def _sources_by_name(self) -> Iterator[None]:
@@ -196,11 +189,8 @@ class Engine(CycleEngine):
         for number, stream in streams.items():
             if stream.format == replay.FORMAT and "speed" in dict(stream.options) and number not in self._fed:
                 self._fed.add(number)
-                feeder = threading.Thread(
-                    target=replay.feed, args=(stream, self._replays / str(number), self._stopping)
-                )
-                feeder.daemon = True
-                feeder.start()
+                fed = stream, self._replays / str(number), self._stopping
+                threading.Thread(target=replay.feed, args=fed, daemon=True).start()
 
     # -- streams that come and go -------------------------------------------------------------------------------------
 
@@ -212,8 +202,8 @@ class Engine(CycleEngine):
     def follow_streams(self) -> None:
         """Begin to read the streams that were registered, and cease to read those that were dropped.
 
-        It happens in the background, between two cycles: Spark's streaming query is replaced by another one, which goes
-        on at the same offsets. A stream that cannot be read is left out until the next start.
+        In the background, between two cycles, Spark's streaming query is replaced by another one, which goes on at the
+        same offsets. A stream that cannot be read is left out until the next start.
         """
         if self.follows_streams and not self._follow_wanted.is_set():
             self._follow_wanted.set()
@@ -330,11 +320,7 @@ class Engine(CycleEngine):
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Have Python collect garbage only afterwards.
-
-    It looks through all objects whenever many have been made. A cycle makes some for each query, and frees them without
-    the collector; with ten thousand queries, collecting would be a quarter of Python's time.
-    """
+    """Have Python collect garbage only afterwards: with ten thousand queries, that would be a quarter of its time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

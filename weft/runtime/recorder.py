@@ -83,7 +83,6 @@ def progress_of(
     last: Commit,
     plan: Plan | None,
     delays: Mapping[str, int],
-    *,
     answers: int,
     seconds: float,
     overrun: float,

@@ -78,7 +78,11 @@ def sources(
         # Spark wants all sources named or none, and a DataFrame from Python may have no name.
         name = None if frames else f"stream_{numbers[index]}"
         if index in files:
-            rows = _files(spark, stream, name, replays / str(numbers[index]), say)
+            source = stream
+            if stream.format == replay.FORMAT:
+                steps = str(replay.prepare(stream, replays / str(numbers[index])))
+                source = replace(stream, format="parquet", options=(("path", steps), ("maxFilesPerTrigger", "1")))
+            rows = read(spark, source, name, say)
             parts.append(rows.select(F.lit(index).alias(STREAM), *_nothing(layout)))
         else:
             handed = frames.get(stream.name)
@@ -91,15 +95,6 @@ def sources(
         parts.append(clock.select(F.lit(_TICK_TAG).alias(STREAM), *nothing, F.unix_micros("timestamp").alias(TICK)))
     # What Spark keeps of a DataFrame from Python from one micro-batch to the next needs every one of them.
     return Sources(union_of(parts), files, others, must_be_read=ticks or bool(frames))
-
-
-def _files(spark: SparkSession, stream: Stream, name: str | None, steps: Path, say: Callable[[str], None]) -> DataFrame:
-    """Return the streaming DataFrame of files; those of a replayed stream are cut into steps first."""
-    if stream.format != replay.FORMAT:
-        return read(spark, stream, name, say)
-    folder = replay.prepare(stream, steps)
-    cut = replace(stream, format="parquet", options=(("path", str(folder)), ("maxFilesPerTrigger", "1")))
-    return read(spark, cut, name, say)
 
 
 def tagging(names: Sequence[str], stream: Stream, index: int, layout: Mapping[str, str]) -> list[Column]:
@@ -141,8 +136,7 @@ def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[s
         )
     options = reading_options(stream)
     reader = spark.readStream.format(stream.format)
-    if name is not None:
-        reader = reader.name(name)
+    reader = reader if name is None else reader.name(name)
     if stream.format in _FILES:
         schema = declared(stream.fields)
         if stream.format in TEXTUAL:
