@@ -29,7 +29,7 @@ from bench import report
 from bench.endurance_process import picture
 from bench.endurance_process.watched import INSIDE
 from bench.endurance_process.workload import COUNTED, PAUSE, Feed
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import last_commit
 
 MINUTES, QUICK_MINUTES = 60.0, 0.4
 #: Seconds between two looks at the memory.

@@ -38,7 +38,7 @@ def contestant(job: Job) -> dict[str, Any]:
 
 
 def _segments(loom: Loom) -> list[Any]:
-    from weft.runtime.state.status import last_commit
+    from weft.runtime.state.commits import last_commit
 
     commit = last_commit(loom.directory)
     return [] if commit is None else list(commit.logs.values())

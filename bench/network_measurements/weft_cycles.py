@@ -30,8 +30,8 @@ from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.network_pass import NetworkPass
+from weft.runtime.state.commits import last_commit
 from weft.runtime.state.continuity import Folders
-from weft.runtime.state.status import last_commit
 
 T = TypeVar("T")
 

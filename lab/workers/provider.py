@@ -235,7 +235,7 @@ class Provider:
 
     def committed(self) -> dict[str, int]:
         """The newest cycle of each fragment that is done; −1 if there is none."""
-        from weft.runtime.state.status import last_commit
+        from weft.runtime.state.commits import last_commit
 
         found = {name: last_commit(fragment_directory(self.directory, name)) for name in self.fixed.fragments}
         return {name: -1 if commit is None else commit.cycle for name, commit in found.items()}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.faults.damage import FAULTS, damage, kind_of
 from tests.faults.project import SUBSCRIBED, Home, Seen, Stop
 from weft.runtime.state import store
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import last_commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(7200)]
 

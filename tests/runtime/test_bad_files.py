@@ -18,7 +18,7 @@ from tests.runtime.projects import dead_letters, rows_of, run_to_the_end, write_
 from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.failures.errors import EngineError
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import last_commit
 
 pytestmark = pytest.mark.spark
 

@@ -22,7 +22,7 @@ from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.project_state import state_directory
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import last_commit
 
 pytestmark = pytest.mark.spark
 

@@ -23,8 +23,7 @@ from weft.runtime.recorder import KEPT, Recorder, selectivities
 from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
-from weft.runtime.state.commits import START, Commit, StreamState
-from weft.runtime.state.status import kept_apart
+from weft.runtime.state.commits import START, Commit, StreamState, kept_apart
 
 _STREAM = """
 CREATE STREAM trades (ts TIMESTAMP, sym STRING, price DOUBLE)

@@ -119,8 +119,7 @@ def status(project: output.ProjectOption = Path(), as_json: output.JsonOption = 
 def _document(project: Path) -> dict[str, Any]:
     from weft.catalog import find_writer
     from weft.runtime.stages.statistics import measured
-    from weft.runtime.state.commits import START, WHOLE, errors_of
-    from weft.runtime.state.status import last_commit
+    from weft.runtime.state.commits import START, WHOLE, errors_of, last_commit
 
     with output.open_project(project, write=False) as loom:
         catalog, writer = loom.catalog, find_writer(loom.directory)

@@ -23,7 +23,7 @@ from weft.runtime.stages.operators import (
 )
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note, recorded_placements
 from weft.runtime.stages.windows.woven_queries import NotWoven, woven
-from weft.runtime.state.status import kept_apart, last_commit
+from weft.runtime.state.commits import kept_apart, last_commit
 
 
 @dataclass(frozen=True)

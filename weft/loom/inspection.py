@@ -50,8 +50,7 @@ def _evaluated(catalog: Catalog) -> tuple[Query, ...]:
 
 def _state_of(catalog: Catalog, query: str) -> list[str]:
     """Whether a query is in error, or evaluated apart from the others since it was, as sentences."""
-    from weft.runtime.state.commits import errors_of
-    from weft.runtime.state.status import last_commit
+    from weft.runtime.state.commits import errors_of, last_commit
 
     commit = last_commit(catalog.path.parent)
     if commit is None:

@@ -257,7 +257,7 @@ class Loom:
         from weft.arrays.arrow_types import arrow_type
         from weft.delivery.log.delivery_log import check_published, delivery_directory
         from weft.delivery.subscribers.local import kept_answers
-        from weft.runtime.state.status import last_commit
+        from weft.runtime.state.commits import last_commit
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
         directory = delivery_directory(self.directory)
@@ -353,8 +353,7 @@ class Loom:
         if not (self.directory / "state" / "commits").exists():
             # Nothing has run yet, and Spark's modules need not be loaded to say so.
             return {}
-        from weft.runtime.state.commits import errors_of
-        from weft.runtime.state.status import last_commit
+        from weft.runtime.state.commits import errors_of, last_commit
 
         commit = last_commit(self.directory)
         return {} if commit is None else {name: each.sentence for name, each in errors_of(commit).items()}

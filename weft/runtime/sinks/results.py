@@ -19,8 +19,7 @@ from weft.algebra import Query
 from weft.arrays.arrow_types import arrow_type
 from weft.runtime.sinks.shed_notices import notices_of, with_notices
 from weft.runtime.state.checksums import Seal, Seals, fault, seal_of
-from weft.runtime.state.commits import Commit
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import Commit, last_commit
 from weft.runtime.state.storage import Storage
 
 #: The folder in the state directory.

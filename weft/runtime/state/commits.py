@@ -10,8 +10,9 @@ same plan and from the same rows, whatever the crash left behind: nothing but a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +25,7 @@ from weft.runtime.state.offsets import Offsets
 from weft.runtime.state.trouble import Lost, Trouble, Waiting
 
 if TYPE_CHECKING:
+    from weft.catalog import Catalog
     from weft.runtime.state.storage import Storage
 
 #: How records are written.
@@ -295,6 +297,36 @@ def read_commit(data: bytes, place: str) -> Commit:
 
 class _Version(msgspec.Struct):
     format: int | None = None
+
+
+def last_commit(directory: Path) -> Commit | None:
+    """The newest commit of the project in `directory`; StorageError if its record is damaged."""
+    while True:
+        commits = sorted(each for each in (directory / "state" / "commits").glob("*.json") if each.stem.isdigit())
+        try:
+            return read_commit(commits[-1].read_bytes(), str(commits[-1])) if commits else None
+        except FileNotFoundError:
+            # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
+            continue
+
+
+def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:
+    """The queries of a project that sharing was off for when they began, or would be if they began now, and why.
+
+    `shares` says whether a query has shared since it began.
+    """
+    commit = last_commit(catalog.path.parent)
+    begun = {} if commit is None else commit.queries
+    off = not catalog.settings().sharing
+    reasons = {}
+    for name, number in catalog.query_numbers().items():
+        state = begun.get(name)
+        if state is None or state.number != number:
+            if off:
+                reasons[name] = "sharing is off"
+        elif not shares(state):
+            reasons[name] = "sharing was off when it began"
+    return reasons
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

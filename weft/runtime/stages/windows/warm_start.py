@@ -24,8 +24,7 @@ from weft.runtime.stages.windows.kernel_placement import fits_the_driver
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.checksums import Seals, check, seal_of
-from weft.runtime.state.commits import Segment
-from weft.runtime.state.status import last_commit
+from weft.runtime.state.commits import Segment, last_commit
 
 
 @dataclass(frozen=True)
