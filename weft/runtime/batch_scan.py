@@ -5,8 +5,7 @@
     written    all rows go to the logs of their streams, in one pass, since an operator reads them there, they are kept
                for queries to come, or some row is late or malformed and goes to the dead letter
 
-A direct scan comes first where it can. It is good to the last row, or it is refused and all rows are scanned again,
-written; the outcome of both is the same.
+A direct scan comes first where it can. It is good to the last row, or refused, and all rows are scanned again, written.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ from weft.runtime.state.continuity import CycleSpec, states_of
 
 @dataclass(frozen=True)
 class ScanTask:
-    """What a batch is scanned for."""
-
     spec: CycleSpec
     planned: PlannedQueries
     last: Commit
@@ -53,8 +50,6 @@ class ScanTask:
 
 
 class Scanner:
-    """Scans one batch after the other."""
-
     def __init__(self, logs: RowLogs) -> None:
         self._logs = logs
         #: The streams of which each query may lose rows, by the query's number.
@@ -116,10 +111,9 @@ class _Scan(Scan):
     def __init__(self, task: ScanTask) -> None:
         self._spec, self._planned, self._logs, self._lossy = task.spec, task.planned, task.logs, task.lossy
         self._states = states_of(task.last, task.spec.plan)
-        before = {name: state.largest for name, state in self._states.items()}
-        self._before = before
+        self._before = {name: state.largest for name, state in self._states.items()}
         #: The time before the cycle.
-        self._earlier = EventTime(task.spec.cycle, before, before, task.planned.queries)
+        self._earlier = EventTime(task.spec.cycle, self._before, self._before, task.planned.queries)
         self._late: Counter[str] = Counter()
 
     @cached_property
@@ -131,6 +125,11 @@ class _Scan(Scan):
 
     def count_late(self, query: str, rows: int) -> None:
         self._late[query] += rows
+
+    def _largest(self, name: str, seen: Clock) -> Clock:
+        """The largest clock of a stream after the cycle."""
+        clocks = (self._before[name], seen, self._spec.intent.heartbeats.get(name))
+        return max((clock for clock in clocks if clock is not None), default=None)
 
     def _event_time(self, streams: Mapping[str, StreamState]) -> EventTime:
         after = {name: state.largest for name, state in streams.items()}
@@ -195,11 +194,8 @@ class DirectScan(_Scan):
                 return None
             # The clocks of these are not known yet: nothing reduces the rows, or some query may lose rows of its own.
             unknown = {index: each for index, each in self.streams.items() if each.name not in self._seen}
-            losing = {
-                index: each
-                for index, each in self.streams.items()
-                if self.watermark(each) is not None and each.name in self._lossy
-            }
+            read = ((index, each) for index, each in self.streams.items() if each.name in self._lossy)
+            losing = {index: each for index, each in read if self.watermark(each) is not None}
             found = self._answered(unknown | losing)
             if not self._are_good(found, unknown, losing):
                 return None
@@ -213,8 +209,7 @@ class DirectScan(_Scan):
         states = {}
         for name, state in self._states.items():
             seen = self._seen.get(name, SeenRows())
-            clocks = (state.largest, seen.latest, spec.intent.heartbeats.get(name))
-            largest = max((clock for clock in clocks if clock is not None), default=None)
+            largest = self._largest(name, seen.latest)
             states[name] = replace(state, largest=largest, rows=state.rows + seen.rows)
         seen_logs = {LogId(LogKind.STREAM, name): each for name, each in self._seen.items()}
         return Arrivals(
@@ -288,8 +283,7 @@ class WrittenScan(_Scan):
         spec, measured, known = self._spec, self._measured, self._states[stream.name]
         rows, late, bad = (measured.get(f"{name}_{index}") or 0 for name in ("rows", "late", "bad"))
         lowest, highest = measured.get(f"min_{index}"), measured.get(f"max_{index}")
-        clocks = [c for c in (known.largest, highest, spec.intent.heartbeats.get(stream.name)) if c is not None]
-        grown = replace(known, largest=max(clocks, default=None))
+        grown = replace(known, largest=self._largest(stream.name, highest))
         self._streams[stream.name] = replace(
             advanced(grown, stream, measured.get("tick"), bool(rows), spec.intent.patience),
             rows=known.rows + rows,
@@ -310,11 +304,8 @@ class WrittenScan(_Scan):
 
     @property
     def streams(self) -> Mapping[int, Stream]:
-        return {
-            index: each
-            for index, each in enumerate(self._spec.plan.streams)
-            if LogId(LogKind.STREAM, each.name) in self._segments
-        }
+        streams = enumerate(self._spec.plan.streams)
+        return {index: each for index, each in streams if LogId(LogKind.STREAM, each.name) in self._segments}
 
     def rows(self, index: int) -> DataFrame:
         return self._written(self._spec.plan.streams[index]).withColumn(CORRUPT, F.lit(None))
@@ -329,15 +320,12 @@ class WrittenScan(_Scan):
         """All is known of the rows already."""
 
     def arrivals(self) -> Arrivals:
-        """The outcome."""
         self._count_late_rows()
         late = {name: count for name, count in self._late.items() if count}
         if self._spec.intent.keeps_late_rows and late and not self._logs.folders.island:
             self._write_late_rows(late)
-        lowest = {
-            LogId(LogKind.STREAM, each.name): self._measured.get(f"least_{index}")
-            for index, each in enumerate(self._spec.plan.streams)
-        }
+        streams = enumerate(self._spec.plan.streams)
+        lowest = {LogId(LogKind.STREAM, each.name): self._measured.get(f"least_{index}") for index, each in streams}
         return Arrivals(
             self._streams,
             self._event_time(self._streams),
@@ -389,8 +377,5 @@ class WrittenScan(_Scan):
         # Rows are read once or twice more: to look for values that repeat takes longer than it saves.
         writer = rows.write.option("parquet.enable.dictionary", "false").partitionBy("stream", "reason")
         writer.mode("overwrite").parquet(self._logs.storage.path(self._path))
-        found: dict[str, int] = {}
-        for observation in observations:
-            measured = observation.get["measured"].asDict()
-            found |= {name: value for name, value in measured.items() if value is not None}
-        return found
+        measured = (observation.get["measured"].asDict().items() for observation in observations)
+        return {name: value for of_part in measured for name, value in of_part if value is not None}

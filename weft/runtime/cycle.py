@@ -113,10 +113,7 @@ class CycleRunner:
         self._committed: tuple[int, int, PlannedQueries] | None = None
 
     def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Answered:
-        """Evaluate a cycle. Nothing is true before the caller commits the record that comes back.
-
-        MemoryLimit names queries.
-        """
+        """Evaluate a cycle. Nothing is true before the caller commits the record. MemoryLimit names queries."""
         try:
             return self._run(batch, spec, last)
         except MemoryLimit as error:
@@ -270,12 +267,10 @@ class CycleRunner:
         states = {}
         for name, each in planned.queries.items():
             start, root = each.start, planned.roots.get(each.start.number)
-            numbers = (start.number,) if root is None else root.id.numbers
+            numbers, record = ((start.number,), "") if root is None else (root.id.numbers, root.record)
             counted = {id_: clock for number in numbers for id_, clock in counted_from.get(number, {}).items()}
-            states[name] = QueryState(
-                start.number, start.first, start.largest, counted, name in planned.whole, name in planned.shared,
-                "" if root is None else root.record,
-            )  # fmt: skip
+            is_woven, is_shared = name in planned.whole, name in planned.shared
+            states[name] = QueryState(start.number, start.first, start.largest, counted, is_woven, is_shared, record)
         return states
 
 

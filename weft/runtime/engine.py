@@ -4,8 +4,8 @@
     engine.start(until_idle=True)
     engine.wait()
 
-Queries may be created and dropped while it runs; a change takes effect between two cycles. Everything the engine knows
-is in the catalog and in the state directory, so a process that dies can be followed by another at any time.
+A change of queries takes effect between two cycles. Everything the engine knows is in the catalog and in the state
+directory, so a process that dies can be followed by another at any time.
 """
 
 from __future__ import annotations

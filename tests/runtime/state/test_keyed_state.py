@@ -100,6 +100,6 @@ def test_a_node_that_is_gone_is_not_in_memory() -> None:
 
 
 def test_keyed_state_needs_no_spark() -> None:
-    script = "import sys, weft.runtime.state.keyed_state; print('pyspark' in sys.modules)"
+    script = "import sys, weft.runtime.state.store; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

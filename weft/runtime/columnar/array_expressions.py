@@ -1,11 +1,9 @@
 """Evaluates expressions over arrays: HAVING and select lists of grouped queries, and expressions over driver rows.
 
 Values are physical ones, as in `aggregate_functions`: integers, DATEs, TIMESTAMPs and the unscaled integers of
-DECIMALs as 64-bit or Python integers, FLOATs and DOUBLEs as 64-bit floats, text as Python strings, value by value. What
-cannot be computed is NULL.
-
-Patterns and most casts from and to text are left to Spark: a query that applies them to its aggregates is not woven.
-(In a WHERE, a GROUP BY or inside an aggregate over a stream everything goes: Spark evaluates those anyway.)
+DECIMALs as 64-bit or Python integers, FLOATs and DOUBLEs as 64-bit floats, text as Python strings. What cannot be
+computed is NULL. Patterns and most casts from and to text are left to Spark: a query that applies them to its
+aggregates is not woven.
 """
 
 from __future__ import annotations

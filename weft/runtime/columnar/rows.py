@@ -4,8 +4,8 @@ A relation's rows have its columns by position (c0, c1, …) and their clock. Ro
 cycle they arrived in, and the watermark they are judged by: that of their source after the cycle before.
 
 Rows of several streams together are *tagged*: they have the number of their stream, and their values in *slots*. A
-stream with two DOUBLEs and a STRING uses the first two slots for DOUBLEs and the first one for STRINGs; the others are
-NULL. So rows of hundreds of streams are as wide as the widest of them, and no value changes its type.
+stream with two DOUBLEs and a STRING uses the first two slots for DOUBLEs and the first one for STRINGs. So rows of
+hundreds of streams are as wide as the widest of them, and no value changes its type.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Hand answers to sinks. What a sink does not take waits on disk until it does.
 
-The answers of a query reach its sink in the order of cycles, under the number of their cycle: as long as some wait,
-later ones wait behind them. Files are named by the cycle, so an attempt that broke off is repeated without a trace; a
-Python function gets a cycle at least once.
+The answers of a query reach its sink in the order of cycles: later ones wait behind those that wait. Files are
+named by the cycle, so an attempt is repeated without a trace; a Python function gets a cycle at least once.
 """
 
 from __future__ import annotations

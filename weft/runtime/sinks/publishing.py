@@ -1,8 +1,7 @@
 """What the engine hands to a publisher: the rows of queries that run for groups of others.
 
 Such a query has a sink of its own kind, which names the group, its epoch and which part of it the query is. Its answers
-go to the publisher before the cycle commits, and nowhere else. They may come again after a crash, under the same cycle
-and with the same rows; only what belongs to a committed cycle counts.
+go to the publisher alone, before the cycle commits; only what belongs to a committed cycle counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where answers go.
 
 A sink gets the answers of one query in one cycle as an Arrow table, before the cycle commits. After a crash it may get
-the same cycle again, with the same rows: sinks that write files replace what they wrote under that number.
+the same cycle again, with the same rows.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ AnswerSink: TypeAlias = Callable[[pa.Table, int], object]
 def write_answers(storage: Storage, format_: str, table: pa.Table, cycle: int) -> None:
     """Write one file per cycle that has answers, named by the cycle: exactly once, whatever crashes.
 
-    A Parquet file has the metadata of its table. JSON has no place for it: what was kept of streams that may shed is in
-    a file of its own beside the answers, whose name begins with `_`, so that Spark and others who read the folder pass
-    over it. It is there before the answers are.
+    A Parquet file has the metadata of its table. Beside JSON, what was kept of streams that may shed is in a file whose
+    name begins with `_`, so that readers of the folder pass over it. It is there before the answers are.
     """
     kept = notices_in(table)
     if kept and format_ == "json":

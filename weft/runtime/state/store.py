@@ -4,8 +4,7 @@ A cycle adds a segment to each log that it changes, and writes all of them, one 
 
     segments/000000000012/state    ┃ values 7 ┃ values 9 ┃ running stream trades ┃ partials trades ┃
 
-A segment is immutable, and counts from the commit that names it until one that does not. So does a file: the commit has
-one checksum for each. The rules for all logs are here, and nowhere else:
+A segment is immutable, and counts from the commit that names it until one that does not. The rules for all logs:
 
     expiry       a segment goes when all its rows are older than what its log needs
     rewriting    a log of many segments is written anew as one

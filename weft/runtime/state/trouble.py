@@ -1,7 +1,6 @@
 """What is wrong with a query that is in error, when it is tried again, and what its sink has not taken yet.
 
-A query fails alone: the others go on, and what it missed is kept for it up to the setting `error_retention`. All of
-this is part of the commit, so another process goes on from there.
+What it missed is kept for it up to the setting `error_retention`. All of this is part of the commit.
 
     waiting/<query number>/<cycle>.arrow    answers that the sink of a query did not take, by cycle
 """
