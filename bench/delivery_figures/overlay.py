@@ -107,4 +107,5 @@ def traffic_alone(groups: Groups, member: str) -> float:
         # The same price as of a group of one, also if no row of the sample is among its answers.
         return traffic(prices, [found])
     node = found.node
-    return prices.rate(node.form) * prices.share(node.own.rows) * prices.width(found.shown)
+    shown = sum({1 << prices.columns[published] for _, published in found.subscription.columns})
+    return prices.rate(node.form) * prices.share(node.own.rows) * prices.width(shown)

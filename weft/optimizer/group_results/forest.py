@@ -34,6 +34,7 @@ from typing import Any
 from weft.optimizer.group_results.forms import Decode, Form, QueryFamily, Region, form_from_data
 from weft.optimizer.group_results.pricing import (
     ForestMember,
+    MemberSums,
     Policy,
     Pricing,
     TreeNode,
@@ -207,37 +208,18 @@ class Forest:
 
     def terminate(self, name: str) -> tuple[Tree, bool]:
         """Removes a query. Returns its tree, and whether that has ended."""
-        node = self.members[name].node
-        tree, parent = self.tree_of(node), node.parent
-        heir = self._heir(node.children)
-        if parent is None:
-            del self.members[name]
-            if heir is None:
-                self.fell(tree)
-                return tree, True
-            self.has_root(tree, heir)
-            return tree, False
-        if heir is None:
-            parent.children.remove(node)
-        else:
-            replace_child(node, heir)
-        del self.members[name]
-        self.has_root(tree, self._rewritten(parent))
+        node = self.members.pop(name).node
+        tree = self.tree_of(node)
+        if node.parent is None and not node.children:
+            self.fell(tree)
+            return tree, True
+        node.name, node.own = None, MemberSums()
+        self.has_root(tree, self._rewritten(node))
         return tree, False
 
-    def _heir(self, children: Sequence[TreeNode]) -> TreeNode | None:
-        """What takes the place of a node that is gone, above its children."""
-        if len(children) <= 1:
-            for child in children:
-                child.parent = None
-            return children[0] if children else None
-        node = derived(self.prices.merged([each.form for each in children]), children)
-        node.is_flagged = True
-        return node
-
-    def _rewritten(self, node: TreeNode) -> TreeNode:
-        """The root after what is below a node has changed: the derived nodes from there up, merged again."""
-        is_settled = False
+    def _rewritten(self, start: TreeNode) -> TreeNode:
+        """The root after a node's query has left: the derived nodes from there up, merged again."""
+        node, is_settled = start, False
         while True:
             parent = node.parent
             if node.is_derived and len(node.children) <= 1:
@@ -253,7 +235,9 @@ class Forest:
                     parent.children.remove(node)
             else:
                 node.is_flagged = node.is_derived
-                if node.is_derived and not is_settled:
+                if node is start:
+                    node.form = self.prices.merged([each.form for each in node.children])
+                elif node.is_derived and not is_settled:
                     is_settled = self._tightened(node)
                 add_up(node)
                 if parent is None:
@@ -380,7 +364,7 @@ def remeasure(forest: Forest, sample: Sample) -> None:
     """Estimate everything by other statistics; what does not pay by them is flagged."""
     forest.prices.measure(sample)
     for member in forest.members.values():
-        forest.prices.measured_anew(member)
+        forest.prices.measure_member(member)
     for number, tree in enumerate(forest.trees):
         tree.number = number
         _remeasured(forest, tree.root)

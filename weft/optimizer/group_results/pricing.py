@@ -8,8 +8,8 @@ Links are of two sorts, and it depends on them whether a merge pays:
                 that these show, and two bytes that name them; the columns of conditions stay where they are
 
 There may be thousands of groups of one family, and a new query has to be held against all of them. What the benefit
-depends on is kept in arrays, one line per root: the rows of the sample that its members want, the columns they need,
-its windows, its cost. One pass over the arrays computes the cost of all merges.
+depends on is kept in an array, one line per root: the rows of the sample that its members want, the columns they need,
+its windows, its cost. One pass over the array computes the cost of all merges.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ from weft.windows.slicing import EdgeSet
 
 _FEW_ROOTS, _FEW_COLUMNS = 2, 8
 
-#: What is kept of each root.
-_ARRAYS = ("_rows", "_columns", "_told", "_ranges", "_instants", "_figures")
-
 #: The share of pairs of rows that satisfy an equation, and the groups of an aggregate with keys: nothing is known.
 _MATCHES, _GROUPS = 0.01, 100
 
@@ -59,8 +56,7 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class MemberSums:
     """Of some members together: the rows of the sample that they want, the columns that they need (bits), what the
-    engine would have to do for each of them alone, the rows that they show of each column (`Pricing.told`), how many
-    they are.
+    engine would have to do for each of them alone, the rows that they show of each column, how many they are.
     """
 
     rows: int = 0
@@ -149,11 +145,10 @@ def replace_child(old: TreeNode, new: TreeNode) -> None:
 
 @dataclass(slots=True)
 class ForestMember:
-    """A query in a forest: what it wants, the columns that its user sees as bits, and its node."""
+    """A query in a forest: what it wants, what cuts its answers out of its group's rows, and its node."""
 
     shape: QueryShape
     subscription: Subscription
-    shown: int
     node: TreeNode
 
 
@@ -177,18 +172,24 @@ class Pricing:
         self._rates = [self.statistics.rates.get(name, 1.0) for name in streams]
         self._words = -(-sample.size // 64)
         self.roots: list[TreeNode] = []
-        self._rows: npt.NDArray[np.uint64] = np.zeros((_FEW_ROOTS, self._words), dtype=np.uint64)
-        self._columns: npt.NDArray[np.bool_] = np.zeros((_FEW_ROOTS, _FEW_COLUMNS), dtype=bool)
-        self._widths: npt.NDArray[np.float64] = np.zeros(_FEW_COLUMNS)
-        # The rows that are shown of each column.
-        shape = (_FEW_ROOTS, _FEW_COLUMNS, self._words) if self.policy.told else (_FEW_ROOTS, 0, 0)
-        self._told: npt.NDArray[np.uint64] = np.zeros(shape, dtype=np.uint64)
-        self._ranges: npt.NDArray[np.float64] = np.ones((_FEW_ROOTS, len(self._rates)))
-        # Slide and origin of windows; bytes of a row or of the sample, cost, work of the members.
-        self._instants: npt.NDArray[np.int64] = np.ones((_FEW_ROOTS, 2), dtype=np.int64)
-        self._figures: npt.NDArray[np.float64] = np.zeros((_FEW_ROOTS, 3))
-        for expression in self._expressions:
-            self._add_column(expression)
+        widths = [self._width_of(each) for each in self._expressions]
+        self._widths: npt.NDArray[np.float64] = np.array(widths, dtype=np.float64)
+        self._lines = self._no_lines(_FEW_ROOTS, max(_FEW_COLUMNS, len(widths)))
+
+    def _no_lines(self, roots: int, columns: int) -> npt.NDArray[Any]:
+        return np.zeros(
+            roots,
+            dtype=[
+                ("rows", np.uint64, (self._words,)),
+                ("columns", bool, (columns,)),
+                # The rows that are shown of each column.
+                ("told", np.uint64, (columns if self.policy.told else 0, self._words)),
+                ("ranges", np.float64, (len(self._rates),)),
+                *(("slide", np.int64), ("origin", np.int64)),
+                # Bytes of a row or of the sample, cost, work of the members.
+                *(("size", np.float64), ("cost", np.float64), ("work", np.float64)),
+            ],
+        )
 
     # Forms
 
@@ -203,10 +204,6 @@ class Pricing:
         """Whether a form has all rows of another one, as timely as the policy demands."""
         return forms.contains(inner, outer, self.policy.most_delay)
 
-    def _form_of(self, shape: QueryShape) -> Form:
-        regions = tuple(Region(box, self.rows(box)) for box in shape.boxes)
-        return Form(regions, shape.windows, None if shape.end is None else frozenset({shape.end}))
-
     # Members
 
     def member(self, name: str, shape: QueryShape) -> ForestMember:
@@ -218,24 +215,24 @@ class Pricing:
                 self.columns[published] = len(self.columns)
                 self._expressions.append(expression)
                 self._add_column(expression)
-        shown = sum({1 << self.columns[published] for _, published in subscription.columns})
         needed = sum(1 << self.columns[published] for published in columns)
-        form = self._form_of(shape)
-        sums = self._sums(form, needed, shown)
-        return ForestMember(shape, subscription, shown, TreeNode(form, name, sums, sums=sums))
+        member = ForestMember(shape, subscription, TreeNode(Form(()), name, MemberSums(columns=needed)))
+        self.measure_member(member)
+        member.node.sums = member.node.own
+        return member
 
-    def measured_anew(self, member: ForestMember) -> None:
-        """A member's form and sums by the statistics of now."""
-        node = member.node
-        node.form = self._form_of(member.shape)
-        node.own = self._sums(node.form, node.own.columns, member.shown)
-
-    def _sums(self, form: Form, needed: int, shown: int) -> MemberSums:
-        rows = 0
-        for region in form.regions:
+    def measure_member(self, member: ForestMember) -> None:
+        """Estimate a member's form and sums by the statistics of now."""
+        shape, node, rows, told = member.shape, member.node, 0, 0
+        regions = tuple(Region(box, self.rows(box)) for box in shape.boxes)
+        node.form = Form(regions, shape.windows, None if shape.end is None else frozenset({shape.end}))
+        for region in regions:
             rows |= region.rows
-        told = self.told(rows, shown) if self.policy.told else 0
-        return MemberSums(rows, needed, self.work(form, rows), told, 1)
+        if self.policy.told:
+            # The rows of which a column is shown, for each column in a place of its own.
+            shown = {self.columns[published] for _, published in member.subscription.columns}
+            told = sum(rows << (64 * self._words * column) for column in shown)
+        node.own = MemberSums(rows, node.own.columns, self.work(node.form, rows), told, 1)
 
     def named_columns(self, columns: int) -> dict[str, Expression]:
         names = list(self.columns)
@@ -253,12 +250,15 @@ class Pricing:
     # All roots side by side
 
     def _add_column(self, expression: Expression) -> None:
-        known = int(np.count_nonzero(self._widths))
-        if known == len(self._widths):
-            self._widths = _doubled(self._widths)
-            self._columns = np.concatenate([self._columns, np.zeros_like(self._columns)], axis=1)
-            self._told = np.concatenate([self._told, np.zeros_like(self._told)], axis=1)
-        self._widths[known] = max(column_width(self.statistics, self.family, expression), 1e-9)
+        self._widths = np.append(self._widths, self._width_of(expression))
+        known = self._lines["columns"].shape[1]
+        if len(self._widths) > known:
+            self._lines = self._no_lines(len(self._lines), 2 * known)
+            for number, root in enumerate(self.roots):
+                self.put(number, root)
+
+    def _width_of(self, expression: Expression) -> float:
+        return max(column_width(self.statistics, self.family, expression), 1e-9)
 
     def width(self, columns: int) -> float:
         return float(self._widths[bits_of(columns)].sum())
@@ -266,10 +266,6 @@ class Pricing:
     def share(self, rows: int) -> float:
         """The share of rows that some bits are; what is not in the sample at all is rare."""
         return max(rows.bit_count(), 0.5) / self._size
-
-    def told(self, rows: int, shown: int) -> int:
-        """The rows of which some columns are shown, for each column in a place of its own."""
-        return sum(rows << (64 * self._words * column) for column in bits_of(shown))
 
     def told_width(self, sums: MemberSums, tagged: bool) -> float:
         """Bytes, by row of the sample, of what members are shown of the rows that they take."""
@@ -314,37 +310,33 @@ class Pricing:
         return sum(self._rates) + self.rate(form) * self.share(rows)
 
     def append(self, root: TreeNode) -> None:
-        if len(self.roots) == len(self._figures):
-            for name in _ARRAYS:
-                setattr(self, name, _doubled(getattr(self, name)))
+        if len(self.roots) == len(self._lines):
+            self._lines = np.concatenate([self._lines, np.zeros_like(self._lines)])
         self.roots.append(root)
         self.put(len(self.roots) - 1, root)
 
     def remove(self, number: int) -> None:
         """Removes a root; the last one gets its number."""
-        last = len(self.roots) - 1
-        self.roots[number] = self.roots[last]
+        self._lines[number] = self._lines[len(self.roots) - 1]
+        self.roots[number] = self.roots[-1]
         self.roots.pop()
-        for name in _ARRAYS:
-            getattr(self, name)[number] = getattr(self, name)[last]
 
     def put(self, number: int, root: TreeNode) -> None:
         """Writes down a root that has changed."""
-        sums, windows = root.sums, root.form.windows
+        sums, windows, line = root.sums, root.form.windows, self._lines[number]
         self.roots[number] = root
-        self._rows[number] = self._as_words(sums.rows)
-        self._columns[number] = False
-        self._columns[number, bits_of(sums.columns)] = True
+        line["rows"] = self._as_words(sums.rows)
+        line["columns"] = False
+        line["columns"][bits_of(sums.columns)] = True
         if windows is not None:
-            self._ranges[number] = windows.ranges
-            self._instants[number] = windows.slide, windows.origin
-        size = self.width(sums.columns)
+            line["ranges"], line["slide"], line["origin"] = windows.ranges, windows.slide, windows.origin
+        line["size"] = self.width(sums.columns)
         if self.policy.told:
             found = self._told_words(sums.told)
-            self._told[number] = 0
-            self._told[number, : len(found)] = found
-            size = self._shown_bytes(found)
-        self._figures[number] = size, self.cost(root), sums.work
+            line["told"] = 0
+            line["told"][: len(found)] = found
+            line["size"] = self._shown_bytes(found)
+        line["cost"], line["work"] = self.cost(root), sums.work
 
     def _as_words(self, rows: int) -> npt.NDArray[np.uint64]:
         return np.frombuffer(rows.to_bytes(8 * self._words, "big"), dtype=np.uint64)
@@ -354,45 +346,39 @@ class Pricing:
 
         Merging may increase processing by no more than the overhead, relative to what the members would need.
         """
-        count, sums, cost = len(self.roots), new.sums, self.cost(new)
-        if not count:
+        lines, sums, cost = self._lines[: len(self.roots)], new.sums, self.cost(new)
+        if not len(lines):
             return None
-        wanted = np.bitwise_count(self._rows[:count] | self._as_words(sums.rows)).sum(axis=1, dtype=np.int64)
+        wanted = np.bitwise_count(lines["rows"] | self._as_words(sums.rows)).sum(axis=1, dtype=np.int64)
         shares = np.maximum(wanted, 0.5) / self._size
-        rates = self._merged_rates(new.form, count)
-        sizes = self._told_sizes(sums, wanted) if self.policy.told else shares * self._published_widths(sums, count)
-        gains = self._figures[:count, 1] + cost - rates * sizes
+        rates = self._merged_rates(new.form, lines)
+        if self.policy.told:
+            # Bytes, by row of the sample, as links carry it if edges mark rows.
+            found = self._told_words(sums.told)
+            columns = np.flatnonzero(found.any(axis=1))
+            more = np.bitwise_count(found[columns] & ~lines["told"][:, columns]).sum(axis=2, dtype=np.int64)
+            sizes = (lines["size"] + more @ self._widths[columns] + TAG_BYTES * wanted) / self._size
+        else:
+            # Bytes of a row, as a broker carries it.
+            needed = bits_of(sums.columns)
+            sizes = shares * (lines["size"] + ~lines["columns"][:, needed] @ self._widths[needed])
+        gains = lines["cost"] + cost - rates * sizes
         works = sum(self._rates) + rates * shares
-        gains[works > (1.0 + self.policy.overhead) * (self._figures[:count, 2] + sums.work) * (1.0 + 1e-12)] = -np.inf
+        gains[works > (1.0 + self.policy.overhead) * (lines["work"] + sums.work) * (1.0 + 1e-12)] = -np.inf
         if besides is not None:
             gains[besides] = -np.inf
         number = int(gains.argmax())
         return (number, float(gains[number])) if gains[number] > 1e-12 * cost else None
 
-    def _published_widths(self, new: MemberSums, count: int) -> npt.NDArray[np.float64]:
-        """Bytes of a row of each root merged with what is new, as a broker carries it."""
-        needed = bits_of(new.columns)
-        missing = ~self._columns[:count, needed] @ self._widths[needed]
-        return np.asarray(self._figures[:count, 0] + missing)
-
-    def _told_sizes(self, new: MemberSums, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Bytes, by row of the sample, of each root merged with what is new, as links carry it if edges mark rows."""
-        found = self._told_words(new.told)
-        columns = np.flatnonzero(found.any(axis=1))
-        before = self._told[: len(wanted), columns]
-        more = np.bitwise_count(found[columns] & ~before).sum(axis=2, dtype=np.int64) @ self._widths[columns]
-        return np.asarray((self._figures[: len(wanted), 0] + more + TAG_BYTES * wanted) / self._size)
-
-    def _merged_rates(self, form: Form, count: int) -> npt.NDArray[np.float64]:
+    def _merged_rates(self, form: Form, lines: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Rows per tick of each root merged with a form."""
         if form.ends is not None:
             sets = ((root.form.ends, form.ends) for root in self.roots)
             return np.array([self._answers(union_of_ends([e for e in pair if e])) for pair in sets])
         if form.windows is None:
-            return np.full(count, self._rates[0] * self._matches)
-        ranges = np.maximum(self._ranges[:count], np.array(form.windows.ranges, dtype=np.float64))
-        slides, origins = self._instants[:count, 0], self._instants[:count, 1]
-        common = np.gcd(np.gcd(slides, form.windows.slide), np.abs(origins - form.windows.origin))
+            return np.full(len(lines), self._rates[0] * self._matches)
+        ranges = np.maximum(lines["ranges"], np.array(form.windows.ranges, dtype=np.float64))
+        common = np.gcd(np.gcd(lines["slide"], form.windows.slide), np.abs(lines["origin"] - form.windows.origin))
         return np.asarray(self._combinations(ranges, common.astype(np.float64)))
 
 
@@ -403,7 +389,3 @@ def bits_of(bits: int) -> list[int]:
         found.append(lowest.bit_length() - 1)
         bits ^= lowest
     return found
-
-
-def _doubled(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.concatenate([array, np.zeros_like(array)])
