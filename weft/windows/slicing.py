@@ -1,16 +1,8 @@
 """Slicing: where windows cut the stream, so that each row is aggregated once however many instances it is in.
 
-    window (range 14, slide 8):    [0, 14)  [8, 22)  [16, 30) …
-
-                  0     6 8    14 16    22 24
-    the windows   |--------------|
-                          |--------------|
-    Pairs         |-----|-|-----|-|-----|-|    cuts at every start and every end: 3 partials for an answer
-
-An instant where one slice ends and the next begins is an *edge*; the rows between two edges are a *slice*; the
-aggregate of a slice is a *partial*. Pairs, also called Paired Windows: Krishnamurthy et al., "On-the-Fly Sharing for
-Streamed Aggregation". (Panes, Li et al., cut every gcd(14, 8) = 2 ticks, which makes 7 partials; Cutty, Carbone et al.,
-cuts at starts alone, which makes 2, the last of them still open.)
+Edges, slices and partials are explained in `docs/weaving.md`. The cut at every start and every end of an instance is
+Pairs, also called Paired Windows: Krishnamurthy et al., "On-the-Fly Sharing for Streamed Aggregation". (Panes, Li et
+al., cut every gcd(range, slide) ticks; Cutty, Carbone et al., cuts at starts alone.)
 
 Edges repeat for ever: the starts of a window's instances are origin, origin + slide, origin + 2·slide, …, and so are
 their ends. Such a set of instants is the residue class of the origin modulo the slide; the edges of a tree are a union

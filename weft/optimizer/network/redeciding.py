@@ -3,14 +3,11 @@
     moved        a number has left its step: the selects that it matters to are looked at again, some in every cycle
     better       the best order now costs less than half of the one they have, or a selection is on the wrong side of
                  the share that makes it a node: they wait, to see whether that lasts
-    decided      it still does when the other order has won enough tickets, one in each cycle for every halving of the
-                 cost: they leave the network and are registered again, in one step between two cycles
+    decided      it still does when the other order has won enough tickets: they leave the network and are registered
+                 again, in one step between two cycles
 
-Who was chosen by supposition does not wait: what is measured for the first time contradicts nothing that was known.
-
-Tickets make clear cases quick: what costs half has to last for three cycles, what costs an eighth for one. Selects that
-have been moved stay as they are for a while, and twice as long if that was not long enough, so that two orders of which
-each looks better while the other runs cannot keep an engine busy.
+When that is, and why rows are not divided between two orders meanwhile, is in `docs/sharing.md` ("While it runs") and
+`docs/adaptation.md` ("The same in an engine").
 
 Selects that share their first join go together: as long as one of them stays, that join costs the others nothing, and
 none would ever leave it. What they cost is what the network would have to do more than without them:
@@ -18,12 +15,7 @@ none would ever leave it. What they cost is what the network would have to do mo
     q1, q2 ── J = r1 x r2 ──> …     now      |S1| + |S2| + |J| + …        in the order that they have
                                     better   |S2| + |S3| + |K| + …        in the best order, without J
 
-Tickets decide *when*, not how rows are divided meanwhile: to divide rows between two orders, both would have to keep
-all pairs. So one order runs, and a sample of rows is tried on the joins that do not
-(`weft/runtime/stages/joins/join_statistics.py`).
-
-Nothing of this is state. Answers do not depend on the network: rows that had not been kept for a select are put
-together again from the logs in the cycle in which it comes (`stages/joins/network_pass.py`).
+Nothing of this is state: rows that had not been kept for a select are put together again from the logs.
 """
 
 from __future__ import annotations

@@ -3,15 +3,8 @@
 Everything is a whole number or a Fraction: two plans that cost the same must cost exactly the same, whatever the order
 in which they were looked at.
 
-What is measured is counted in every cycle, smoothed, and known in steps:
-
-    smoothed     what came before counts for three quarters with every cycle in which there is something to count, and
-                 for more as long as little has been counted; a cycle that contradicts it flatly makes it count for
-                 hardly anything
-    in steps     the nearest power of two; a step is left when what is measured has doubled, or is half as much
-
-So a number that swings by less than a factor of two around its mean leaves its step once or never, and one that has
-changed for good is known in a few cycles. Planning sees the steps alone.
+What is measured is counted in every cycle, smoothed, and known by the nearest power of two, a step, which it leaves
+when it has doubled or halved (`docs/sharing.md`, "While it runs"). Planning sees the steps alone.
 
 Shares are of combinations of rows of logs. What is known of a join's conditions is what was seen among the pairs that
 it looked at, and how many these were; together they say how many rows the join gives, however its conditions hang

@@ -3,7 +3,7 @@
     rows of logs         how many arrived, and how many are kept
     nodes                how many of the combinations of rows that became possible in the cycle are in each of them
     joins                how many pairs were looked at, and how many rows of either side took part
-    joins that might     how many pairs a sample of rows would meet
+    joins that might     how many pairs a sample of new rows would meet among those that the driver holds
     conditions           how many rows of a log, or how many of the pairs that were looked at, satisfy each of them
     keys                 how many values their columns have
 
@@ -13,16 +13,9 @@ many conditions they take turns. Of a log whose rows Spark selects from, a sampl
 With k rows of a log before and n new ones, n combinations of one leg have become possible; of several legs, as many as
 there are now, less those that there were.
 
-Joins that do not run are tried as well, with a sample of new rows on rows that the driver holds.
-
-    runs           (a x b) x c, by b.p = c.p        looks c up for those rows of b that have met an a
-    would run      b x c                            looks c up for every row of b
-
-How many pairs of b and c there are decides whether the second order is better, and the first one does not tell: rows of
-b that meet an a may meet more rows of c than others do, or fewer. To decide by them leads from one order to the other
-and back, for each lets through what the other one takes to be rare. So some new rows of b are looked up among the rows
-of c that the driver holds. Nothing is put together: pairs are counted by where they begin and end. It needs a key that
-compares one leg of a join with one log.
+Why joins that do not run are tried as well is in `docs/adaptation.md` ("The same in an engine"). Nothing is put
+together for it: pairs are counted by where they begin and end. It needs a key that compares one leg of a join with one
+log.
 """
 
 from __future__ import annotations
