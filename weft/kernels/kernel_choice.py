@@ -70,17 +70,13 @@ def choose(
             left_out[name] = reason
     if not costs:
         raise ValueError(f"no kernel that may serve {statistic.name} has a cost: {left_out}")
-    best = min(costs, key=lambda name: (costs[name], *_preference(name, keys)))
+    # Prefixes of many keys go through memory twice per slide, running aggregates three times.
+    first = "prefix" if keys >= MANY_KEYS else None
+    best = min(costs, key=lambda name: (costs[name], name != first, PREFERENCE.index(name)))
     for name, price in sorted(costs.items(), key=lambda item: item[1]):
         if name != best:
             left_out[name] = f"it costs {float(price):.3g}"
     return ChosenKernel(best, _reason(statistic, ranges, keys, float(costs[best]), len(costs)), left_out)
-
-
-def _preference(name: str, keys: int) -> tuple[bool, int]:
-    # Prefixes of many keys go through memory twice per slide, running aggregates three times.
-    first = name == "prefix" and keys >= MANY_KEYS
-    return not first, PREFERENCE.index(name)
 
 
 def _reason(statistic: Statistic, ranges: int, keys: int, price: float, candidates: int) -> str:

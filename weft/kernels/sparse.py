@@ -136,7 +136,8 @@ class SparseWindows:
 
     def held(self) -> KernelPartials:
         """All partials that windows may still need, their slices counted from `first` on."""
-        records = {name: self._records_of(name) for name in self.statistics}
+        rows = len(self._keys)
+        records = {name: self._records.get(name) or each.empty(rows) for name, each in self.statistics.items()}
         return KernelPartials(self._slices - self.first, self._keys, records)
 
     # --- taking in and answering -------------------------------------------------------------------------------------
@@ -178,10 +179,6 @@ class SparseWindows:
         self._insert(keys[new], sequences[new], {name: taken(late[name], new) for name in late})
 
     # --- partials ----------------------------------------------------------------------------------------------------
-
-    def _records_of(self, name: str) -> Columns:
-        known = self._records.get(name)
-        return self.statistics[name].empty(len(self._keys)) if known is None else known
 
     def _codes(self, keys: Ints, slices: Ints) -> Ints:
         """Numbers that are ordered like (key, slice)."""

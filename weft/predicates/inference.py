@@ -146,7 +146,9 @@ def entails_disjunction(
 
 def _is_impossible(predicates: clauses.PredicateSet, steps: Iterator[int]) -> bool:
     """Whether no row satisfies a set; every choice that is tried is a step."""
-    related = _related(predicates)
+    variables = (_variables(literal) for each in predicates.disjunctions for literal in each.literals)
+    # The variables of comparisons among several.
+    related = set[str]().union(*(several for several in variables if len(several) > 1))
     if predicates.is_false or is_infeasible(_inequalities(predicates, related)):
         return True
     clause = _next_choice(predicates, related)
@@ -177,12 +179,6 @@ def _next_choice(predicates: clauses.PredicateSet, related: set[str]) -> clauses
         if len(each.by_subject) > 1 or (is_split and related & _variables(each.literals[0])):
             open_.append(each)
     return min(open_, key=lambda each: (len(each.by_subject) == 1, len(each.literals)), default=None)
-
-
-def _related(predicates: clauses.PredicateSet) -> set[str]:
-    """The variables of comparisons among several."""
-    found = (_variables(literal) for each in predicates.disjunctions for literal in each.literals)
-    return set().union(*(variables for variables in found if len(variables) > 1))
 
 
 def _variables(literal: literals.Triple) -> set[str]:

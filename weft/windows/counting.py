@@ -138,7 +138,9 @@ class _Counter:
 
     def _avoiding_connected(self, in_play: Bits, open_bases: Bits, depth: int) -> int:
         if in_play & (in_play - 1) == 0:
-            return self._avoiding_one(in_play.bit_length() - 1, open_bases)
+            member = in_play.bit_length() - 1
+            inside = prod(self._bases[base].share[member] for base in _members(open_bases))
+            return self._points(open_bases) - inside
         known = self._known.get((in_play, open_bases))
         if known is not None:
             return known
@@ -158,10 +160,6 @@ class _Counter:
                 count += size * self.avoiding(stay, still_open, depth + 1)
         self._known[in_play, open_bases] = count
         return count
-
-    def _avoiding_one(self, member: int, open_bases: Bits) -> int:
-        inside = prod(self._bases[base].share[member] for base in _members(open_bases))
-        return self._points(open_bases) - inside
 
     def _points(self, open_bases: Bits) -> int:
         return prod(self._bases[base].size for base in _members(open_bases))

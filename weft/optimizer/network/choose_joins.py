@@ -176,7 +176,9 @@ class JoinChoice:
         if isinstance(left, ExistingRows) and isinstance(right, ExistingRows):
             yield from self._shared(left, right)
         inputs = frozenset(left.legs + right.legs)
-        rows = self._expected_rows(inputs)
+        # How many combinations of the inputs there are does not depend on the order they are joined in.
+        shares = (self.shares[number] for number in self.within(inputs))
+        rows = passing(prod(self.input_rows[number] for number in inputs), shares)
         work = left.selecting + right.selecting + left.selected_rows + right.selected_rows + rows
         yield NewJoin(left, right, rows, left.cost + right.cost + work)
 
@@ -225,11 +227,6 @@ class JoinChoice:
             above = (each for each in self._nodes.closest(anchor, predicates) if each not in self._without)
             selecting = min((self._estimates.rows(each) for each in above), default=rows)
         return ExistingRows(anchor, legs, done, left, selecting, kept)
-
-    def _expected_rows(self, inputs: frozenset[int]) -> int:
-        """How many combinations of some inputs there are, whatever the order they are joined in."""
-        shares = (self.shares[number] for number in self.within(inputs))
-        return passing(prod(self.input_rows[number] for number in inputs), shares)
 
     def _links(self) -> list[int]:
         """Pairs of inputs that may be joined: those that a condition compares. What is not compared comes last."""
