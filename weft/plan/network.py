@@ -68,7 +68,7 @@ class Result:
     legs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Computation:
     """What a node computes, as the index of computations keeps it.
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from weft.predicates.domains import ONLY_NULL, ValueSet, are_disjoint, intersection, is_subset, union
+from weft.predicates.domains import ONLY_NULL, ValueSet, intersection, is_subset, union
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple, alternatives, null_test, requirements
 from weft.predicates.terms import Subject
 
@@ -250,7 +250,7 @@ def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Dis
         possible = _possible(literal.subject, known, present)
         if is_subset(possible, literal.values):
             return None
-        if not are_disjoint(possible, literal.values):
+        if not intersection(possible, literal.values).is_empty:
             kept.append(literal)
     return disjunction_of(kept) if len(kept) < len(disjunction.literals) else disjunction
 

@@ -142,10 +142,6 @@ def is_subset(left: ValueSet, right: ValueSet) -> bool:
     return intersection(left, right) == left
 
 
-def are_disjoint(left: ValueSet, right: ValueSet) -> bool:
-    return intersection(left, right).is_empty
-
-
 def contains(values: ValueSet, place: Place | None) -> bool:
     """Whether a value is in a set; None is NULL."""
     if place is None:

@@ -199,12 +199,3 @@ def oldest_open_start(ranges: Instants, slides: Instants, ends: Instants, instan
     """
     next_ends = instant + slides - (instant - ends) % slides
     return int((next_ends - ranges).min())
-
-
-def distinct_ranges(windows: Iterable[Window]) -> tuple[int, ...]:
-    """The ranges of windows, each once, longest first.
-
-    >>> distinct_ranges([Window(10, 5), Window(60, 10), Window(10, 2)])
-    (60, 10)
-    """
-    return tuple(sorted({bounded_range(window) for window in windows}, reverse=True))

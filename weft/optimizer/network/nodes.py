@@ -39,26 +39,11 @@ Anchors: TypeAlias = tuple[int, int, bool]
 #: What nodes are looked up by: the anchor of selections, the anchors of joins.
 Ground: TypeAlias = int | Anchors
 
-#: The fields of a node that are written down as they are.
-_WRITTEN_DOWN = tuple(each.name for each in fields(Computation) if each.name != "join_anchors")
-
 
 @dataclass(slots=True)
-class Entry:
-    """A node, what it computes, and who needs it. `columns` counts who needs each of them."""
+class Entry(Computation):
+    """What a node computes, and who needs it. `columns` counts who needs each of them."""
 
-    number: int
-    parents: tuple[int, ...]
-    legs: tuple[LogId, ...]
-    predicates: PredicateSet
-    timely: bool
-    level: int
-    anchor: int
-    selected: PredicateSet
-    anchors: Anchors | None
-    joined: PredicateSet
-    #: How many rows it was expected to have when it was made.
-    rows: int = 0
     columns: Counter[LegColumn] = field(default_factory=Counter)
     children: set[int] = field(default_factory=set)
     places: set[str] = field(default_factory=set)
@@ -68,20 +53,18 @@ class Entry:
         return len(self.parents) == 1
 
     @property
+    def anchors(self) -> Anchors | None:
+        return self.join_anchors and (*self.join_anchors, self.timely)
+
+    @property
     def ground(self) -> Ground:
         """What the node is computed from, as far as others may be computed from the same."""
-        return self.anchor if self.anchors is None else self.anchors
+        return self.anchors or self.anchor
 
     @property
     def demands(self) -> PredicateSet:
         """What its rows satisfy beyond those of its ground."""
-        return self.selected if self.anchors is None else self.joined
-
-    @property
-    def computation(self) -> Computation:
-        """What is written down of the node; the rest follows from its children and readers."""
-        values = {name: getattr(self, name) for name in _WRITTEN_DOWN}
-        return Computation(**values, join_anchors=self.anchors and self.anchors[:2])
+        return self.selected if self.join_anchors is None else self.joined
 
     @property
     def node(self) -> Node:
@@ -114,7 +97,7 @@ class Nodes:
         """The node of a log, which is made if there is none yet."""
         if log not in self._bases:
             number = self.next_number
-            self._add(Entry(number, (), (log,), TRUE_SET, False, 0, number, TRUE_SET, None, TRUE_SET))
+            self._add(Entry(number, (), (log,), TRUE_SET, False, 0, number, TRUE_SET, None, TRUE_SET, 0))
         return self._bases[log]
 
     def equal(self, ground: Ground, predicates: PredicateSet) -> int | None:
@@ -150,7 +133,7 @@ class Nodes:
         """
         (left, right), number = (self.entries[each] for each in parents), self.next_number
         legs, level = left.legs + right.legs, 1 + max(left.level, right.level)
-        anchors = left.anchor, right.anchor, timely
+        anchors = left.anchor, right.anchor
         self._add(Entry(number, parents, legs, predicates, timely, level, number, TRUE_SET, anchors, joined, rows))
         return number
 
@@ -185,7 +168,7 @@ class Nodes:
         """What has changed since it was last written down."""
         numbers, places = sorted(self._changed), sorted(self._places_changed)
         return Changes(
-            tuple(self.entries[number].computation for number in numbers if number in self.entries),
+            tuple(self.entries[number] for number in numbers if number in self.entries),
             tuple(number for number in numbers if number not in self.entries),
             {place: self.found[place] for place in places if place in self.found},
             tuple(place for place in places if place not in self.found),
@@ -199,8 +182,7 @@ class Nodes:
     def restore(self, kept: Changes) -> None:
         """Takes up what was kept, parents before children, into nodes that are empty so far."""
         for each in kept.computations:
-            anchors = (*each.join_anchors, each.timely) if each.join_anchors is not None else None
-            self._add(Entry(**{name: getattr(each, name) for name in _WRITTEN_DOWN}, anchors=anchors))
+            self._add(Entry(*(getattr(each, one.name) for one in fields(Computation))))
         for place, found in kept.found.items():
             self.settle(place, found)
         self.next_number = kept.next_number
@@ -299,8 +281,7 @@ def require_sound(nodes: Nodes) -> None:
             "its legs": entry.legs == legs if below else width == 1,
             "its level": entry.level == max((each.level for each in below), default=0) + (len(below) == 2),
             "its anchor": entry.anchor == (below[0].anchor if entry.is_selection else entry.number),
-            "its join": (entry.anchors is None) == (len(below) < 2)
-            and (entry.anchors is None or entry.anchors[:2] == tuple(each.anchor for each in below)),
+            "its join": entry.join_anchors == (tuple(each.anchor for each in below) if len(below) == 2 else None),
             "its conditions": read <= set(map(leg_name, range(width))),
             "its number": entry.number < nodes.next_number,
             "its readers": bool(entry.children or entry.places),

@@ -294,7 +294,7 @@ def weaken(nodes: Nodes, number: int, parent: int, predicates: PredicateSet) -> 
     between = both(below.selected, predicates)
 
     def move_anchors() -> None:
-        entry.anchors, entry.joined, entry.timely = None, TRUE_SET, False
+        entry.join_anchors, entry.joined, entry.timely = None, TRUE_SET, False
         for each in above:
             _move_anchor(nodes, each, number, below.anchor, between, lambda beyond, added: both(added, beyond))
 
@@ -313,7 +313,7 @@ def strengthen(
     def move_anchors() -> None:
         for each in above:
             _move_anchor(nodes, each, weaker.number, number, between, residual)
-        entry.anchors, entry.joined, entry.timely = weaker.anchors, joined, weaker.timely
+        entry.join_anchors, entry.joined, entry.timely = weaker.join_anchors, joined, weaker.timely
 
     above = _anchored_in(nodes, weaker.number)[1:]
     _rewire(nodes, entry, above, parents, predicates, move_anchors)
@@ -369,10 +369,10 @@ def _move_anchor(
     restated: Callable[[PredicateSet, PredicateSet], PredicateSet],
 ) -> None:
     """Says what a node computes beyond another anchor; `between` is what lies between the two."""
-    if entry.anchors is None:
+    if entry.join_anchors is None:
         entry.anchor, entry.selected = new, restated(entry.selected, between)
         return
-    first, second, timely = entry.anchors
+    first, second = entry.join_anchors
     if first == old:
         entry.joined = restated(entry.joined, between)
     if second == old:
@@ -380,4 +380,4 @@ def _move_anchor(
         by = len(entry.legs) - width
         names = {leg_name(leg): leg_name(leg + by) for leg in range(width)}
         entry.joined = restated(entry.joined, under(names, between))
-    entry.anchors = (new if first == old else first, new if second == old else second, timely)
+    entry.join_anchors = (new if first == old else first, new if second == old else second)

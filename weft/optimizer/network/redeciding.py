@@ -57,9 +57,6 @@ class Costs:
         """How many times the costs can be halved before they are what the best order costs; at least once."""
         return max(1, (self.now // max(self.best, 1)).bit_length() - 1)
 
-    def is_worth_it(self, factor: int) -> bool:
-        return self.now >= factor * max(self.best, 1) or self.selected > 0
-
 
 def costs(planner: Planner, places: tuple[str, ...], wanted: Mapping[str, SelectNeeds]) -> Costs:
     """What some selects cost, looking at a few of them. If one of these would stay as it is, none would gain."""
@@ -113,7 +110,7 @@ def together_with(nodes: Nodes, place: str, most: int) -> tuple[str, ...]:
 def first_join(nodes: Nodes, number: int) -> int:
     """The lowest join that a node's rows come through, or the log if there is none."""
     anchor = nodes[nodes[number].anchor]
-    lower = [each for each in (anchor.anchors or ())[:2] if nodes[each].parents]
+    lower = [each for each in anchor.join_anchors or () if nodes[each].parents]
     return first_join(nodes, lower[0]) if lower else anchor.number
 
 
@@ -339,7 +336,7 @@ class Redeciding:
         watched = self._watched[place]
         for places in dict.fromkeys((together, (place,))):
             found = self._costs(places)
-            if found.is_worth_it(self.patience.factor):
+            if found.now >= self.patience.factor * max(found.best, 1) or found.selected > 0:
                 watched.since = cycle if watched.since is None else watched.since
                 watched.gain, watched.tickets = found.gain, found.tickets
                 self._better.add(place)

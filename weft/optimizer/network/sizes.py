@@ -151,8 +151,7 @@ class Estimates:
         if self._expected is None:
             return entry.rows
         if number not in self._expected:
-            anchors = (entry.anchor,) if entry.anchors is None else entry.anchors[:2]
-            self._expected[number] = self.satisfying(entry.demands, *anchors)
+            self._expected[number] = self.satisfying(entry.demands, *(entry.join_anchors or (entry.anchor,)))
         return self._expected[number]
 
     def satisfying(self, predicates: PredicateSet, *anchors: int) -> int:

@@ -100,7 +100,7 @@ class WindowTree:
         self._phases = np.array([window.origin + (window.range or 0) for window in spec.windows], dtype=np.int64)
         self._capacity = slicing.most_partials(self._edges, int(self.ranges[0])) + 1
         #: Kernels know each range once, the longest first; windows of one range share its answers.
-        self._reaches = np.array(slicing.distinct_ranges(spec.windows), dtype=np.int64)
+        self._reaches = -np.unique(-self.ranges)
         self._reach_of = np.searchsorted(-self._reaches, -self.ranges)
         self._dense_key = bytes_per_key(self._statistics, kernels, self._capacity, len(self._reaches))
         self._sparse_partial = bytes_per_partial(self._statistics)
