@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.oracle import DeadLetter, Oracle, Values
-from weft.algebra import Query, Value
+from weft.algebra import Query, Stream, Table, Value
 from weft.sql import NamesInMemory, read, split, statements
 
 
@@ -19,6 +19,8 @@ class Script:
 
     def __init__(self, text: str = "") -> None:
         self.names = NamesInMemory()
+        self.tables: dict[str, Table] = {}
+        self.queries: dict[str, Query] = {}
         self.oracle = Oracle([])
         self.run(text)
 
@@ -29,36 +31,37 @@ class Script:
 
     def _take(self, statement: statements.Statement) -> None:
         match statement:
-            case statements.CreateStream(stream):
-                self.names.streams[stream.name.lower()] = stream
-                self.oracle.declare(stream)
-            case statements.CreateTable(table):
-                self.names.tables[table.name.lower()] = table
-            case statements.CreateView(name, relation):
-                self.names.views[name.lower()] = relation
-            case statements.CreateQuery(query):
-                self.names.queries[query.name.lower()] = query
-                self.oracle.create(query)
+            case statements.Create(definition):
+                self.names.add(definition)
+                match definition:
+                    case Stream():
+                        self.oracle.declare(definition)
+                    case Table():
+                        self.tables[definition.name.lower()] = definition
+                    case Query():
+                        self.queries[definition.name.lower()] = definition
+                        self.oracle.create(definition)
             case statements.Drop("QUERY", name):
-                self.oracle.drop(self.names.queries.pop(name.lower()).name)
+                self.names.drop(name)
+                self.oracle.drop(self.queries.pop(name.lower()).name)
             case statements.Drop("STREAM", name):
-                del self.names.streams[name.lower()]
+                self.names.drop(name)
             case _:
                 raise ValueError(f"the oracle has no use for {statement}")
 
     def load(self, **rows: Sequence[Values]) -> None:
         """The rows that tables have from the next cycle on, as tuples in the order of their columns."""
         for name, loaded in rows.items():
-            names = [field.name for field in self.names.tables[name].fields]
+            names = [field.name for field in self.tables[name].fields]
             self.load_named({name: [dict(zip(names, row, strict=True)) for row in loaded]})
 
     def load_named(self, rows: Mapping[str, Sequence[Mapping[str, Value]]]) -> None:
         """The same, with rows that have their columns by name."""
         for name, loaded in rows.items():
-            self.oracle.load(self.names.tables[name], loaded)
+            self.oracle.load(self.tables[name], loaded)
 
     def query(self, name: str) -> Query:
-        return self.names.queries[name.lower()]
+        return self.queries[name.lower()]
 
     def cycle(self, heartbeats: Mapping[str, int] | None = None, **rows: Sequence[Values]) -> dict[str, list[Values]]:
         """One cycle with these rows per stream; the answers of every query in it."""

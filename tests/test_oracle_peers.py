@@ -110,7 +110,7 @@ def check_agreement(peer: Peer, number_of_cases: int, phases: Sequence[Phase]) -
 def _agrees(peer: Peer, script: Script, name: str, expected: list[Values]) -> bool:
     query = script.query(name)
     try:
-        actual = peer.answers(query, list(script.names.queries.values()))
+        actual = peer.answers(query, list(script.queries.values()))
     except Unsupported:
         return False
     difference_ = difference(query.relation, expected, actual)

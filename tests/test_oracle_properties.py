@@ -48,8 +48,8 @@ PROPERTY = settings(
 
 def bound_query(text: str, names: NamesInMemory) -> Query:
     statement = read(text, names)
-    assert isinstance(statement, statements.CreateQuery)
-    return statement.query
+    assert isinstance(statement, statements.Create)
+    return statement.definition
 
 
 def run(workload: Workload) -> tuple[Script, list[dict[str, list[Values]]]]:
@@ -85,13 +85,15 @@ def test_answers_do_not_depend_on_how_rows_are_cut_into_cycles(data: DataObject)
 def test_what_reads_a_running_aggregate_does_not_depend_on_the_cut_either(data: DataObject) -> None:
     stream = data.draw(streams("trades", delays=(1_000,)))
     totals = "CREATE CONTINUOUS QUERY totals AS SELECT sym, COUNT(*) AS n, SUM(qty) AS total FROM trades GROUP BY sym"
-    names = NamesInMemory({"trades": stream})
-    names.queries["totals"] = bound_query(totals, names)
+    names = NamesInMemory()
+    names.add(stream)
+    names.add(bound_query(totals, names))
     columns = (ColumnText("sym", "string"), ColumnText("n", "integer"), ColumnText("total", "integer"))
     sources = [Table("totals", columns, None, clock_type(stream))]
     texts = {"totals": totals}
     for name in ("q0", "q1"):
-        texts[name], _, names.queries[name] = data.draw(accepted(name, sources, ANY_CUT, names))
+        texts[name], _, bound = data.draw(accepted(name, sources, ANY_CUT, names))
+        names.add(bound)
     arrived = data.draw(rows(stream, clocks(stream, -10, 20), most=15, least=2))
     place = data.draw(st.integers(1, len(arrived) - 1))
     cuts = [{"trades": arrived[:place]}, {"trades": arrived[place:]}]
@@ -104,9 +106,7 @@ def meanings(
     """All answers of queries that emit rows, and the last version of each group of running aggregates."""
     script = Script(";\n".join([*map(declaration, declared), *texts.values()]))
     running = {
-        name: each.relation
-        for name, each in script.names.queries.items()
-        if emission(each.relation) is not Emission.ROWS
+        name: each.relation for name, each in script.queries.items() if emission(each.relation) is not Emission.ROWS
     }
     rows_: dict[str, Counter] = {name: Counter() for name in texts if name not in running}
     versions: dict[str, dict[tuple, tuple]] = {name: {} for name in running}
@@ -128,7 +128,7 @@ def meanings(
 @given(workloads())
 def test_no_window_instance_is_answered_twice(workload: Workload) -> None:
     script, answers = run(workload)
-    for name, query in script.names.queries.items():
+    for name, query in script.queries.items():
         ends = _window_end(query.relation)
         seen = [{row[ends] for row in cycle.get(name, [])} for cycle in answers] if ends is not None else []
         assert sum(map(len, seen)) == len(set().union(*seen))

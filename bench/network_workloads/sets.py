@@ -44,9 +44,9 @@ def bound_one_by_one(stream: RecordStream, queries: Iterable[WorkloadQuery]) -> 
     """The same, each when it is asked for."""
     names = NamesInMemory()
     created = read(stream.statement("anywhere"), names)
-    assert isinstance(created, statements.CreateStream)
-    names.streams[stream.name] = created.stream
+    assert isinstance(created, statements.Create)
+    names.add(created.definition)
     for query in queries:
         statement = read(query.statement, names)
-        assert isinstance(statement, statements.CreateQuery)
-        yield statement.query
+        assert isinstance(statement, statements.Create)
+        yield statement.definition

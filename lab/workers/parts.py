@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.workers.groups import groups
-from weft.algebra import Relation
+from weft.algebra import Query, Relation, Stream, Table, View
 from weft.algebra.properties import leaves, name_of
 from weft.federation.federation_errors import FederationError
 from weft.loom import Loom
@@ -46,13 +46,13 @@ def parts(directory: Path, script: str) -> tuple[Part, ...]:
 
 def _declared(text: str, statement: statements.Statement) -> _Declared:
     match statement:
-        case statements.CreateStream(stream):
+        case statements.Create(Stream() as stream):
             return _Declared(text, stream_or_table=stream.name)
-        case statements.CreateTable(table):
+        case statements.Create(Table() as table):
             return _Declared(text, stream_or_table=table.name)
-        case statements.CreateView():
-            return _Declared(text, reads=_read_by(statement.relation))
-        case statements.CreateQuery(query):
+        case statements.Create(View(relation=relation)):
+            return _Declared(text, reads=_read_by(relation))
+        case statements.Create(Query() as query):
             return _Declared(text, query=query.name, reads=_read_by(query.relation))
         case statements.SetOption():
             return _Declared(text)

@@ -25,11 +25,11 @@ from weft.algebra import (
     Sink,
     Stream,
     Table,
+    View,
     Window,
     WindowBound,
 )
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP
-from weft.catalog import View
 
 FIELDS = (Field("ts", TIMESTAMP), Field("price", DOUBLE), Field("qty", BIGINT))
 SYMBOLS = Table("symbols", (Field("price", DOUBLE), Field("sector", STRING)), "csv", (("path", "data/symbols"),))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.examples import FIELDS, TRADES, answers, query, selection, view
-from weft.algebra import Input, Query, SetOperation, SetOperator, Sink, Stream
+from weft.algebra import Input, Query, SetOperation, SetOperator, Sink, Stream, View
 from weft.algebra.types import TIMESTAMP
-from weft.catalog import Catalog, CatalogError, View
+from weft.catalog import Catalog, CatalogError
 from weft.catalog.catalog_errors import CatalogReadOnly, DuplicateName, NameInUse, UnknownName
 from weft.sql import Names
 
@@ -46,10 +46,10 @@ def test_the_binder_can_look_names_up(catalog: Catalog) -> None:
     names: Names = catalog
     catalog.add(query("q"))
     catalog.add(view("v"))
-    assert names.find_stream("Trades") == TRADES
-    assert names.find_view("V") == selection()
-    assert names.find_query("Q") == query("q")
-    assert [names.find_stream("q"), names.find_view("q"), names.find_query("trades")] == [None, None, None]
+    assert names.find("Trades") == TRADES
+    assert names.find("V") == view("v")
+    assert names.find("Q") == query("q")
+    assert names.find("nothing") is None
 
 
 def test_queries_share_the_stream_they_read(catalog: Catalog) -> None:
@@ -82,7 +82,7 @@ def test_a_name_is_taken_whatever_its_case_and_whatever_has_it(catalog: Catalog)
 def test_a_dropped_name_is_free_again(catalog: Catalog) -> None:
     catalog.add(query("q", above=1.0))
     catalog.drop(Query, "Q")
-    assert catalog.find_query("q") is None
+    assert catalog.find("q") is None
     catalog.add(query("q", above=2.0))
     assert catalog.query("q") == query("q", above=2.0)
 

@@ -112,8 +112,8 @@ def test_a_reader_sees_one_state_in_a_transaction(catalog: Catalog) -> None:
             catalog.add(query("a"))
             assert reader.queries() == ()
             with reader.transaction():
-                assert reader.find_query("a") is None
-        assert reader.find_query("a") == query("a")
+                assert reader.find("a") is None
+        assert reader.find("a") == query("a")
 
 
 def test_threads_take_turns(catalog: Catalog) -> None:

@@ -129,7 +129,7 @@ def test_good_and_bad_scripts_are_answered_as_offline_although_no_rows_come(runn
     running.register("DROP CONTINUOUS QUERY both; DROP VIEW doubled")
     with Catalog.open(running.directory, write=False) as catalog:
         assert catalog.pending() == ()
-        assert catalog.find_query("good") is None
+        assert catalog.find("good") is None
         assert catalog._database.execute("SELECT count(*) FROM requests") == [(0,)]
 
 

@@ -18,9 +18,9 @@ _SELECTS = [
 ]
 
 
-def _query(select: str) -> statements.CreateQuery:
+def _query(select: str) -> statements.Create:
     statement = read(f"CREATE CONTINUOUS QUERY q AS {select}", given_names())
-    assert isinstance(statement, statements.CreateQuery)
+    assert isinstance(statement, statements.Create)
     return statement
 
 
@@ -91,8 +91,8 @@ def test_sinks_and_set_operators() -> None:
         "SELECT symbol FROM trades EXCEPT SELECT symbol FROM quotes RETAIN 1 HOUR",
         given_names(),
     )
-    assert isinstance(statement, statements.CreateQuery)
-    document = query_document(statement.query)
+    assert isinstance(statement, statements.Create)
+    document = query_document(statement.definition)
     assert document["sharing"] is False
     assert document["sink"] == {"format": "parquet", "options": {"path": "out"}}
     assert document["relation"]["kind"] == "except"

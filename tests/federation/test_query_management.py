@@ -37,15 +37,15 @@ def names() -> NamesInMemory:
     found = NamesInMemory()
     for text in STREAMS:
         statement = read(text, found)
-        assert isinstance(statement, statements.CreateStream)
-        found.streams[statement.stream.name] = statement.stream
+        assert isinstance(statement, statements.Create)
+        found.add(statement.definition)
     return found
 
 
 def bound(name: str, text: str) -> Query:
     statement = read(f"CREATE CONTINUOUS QUERY {name} AS {text}", names())
-    assert isinstance(statement, statements.CreateQuery)
-    return statement.query
+    assert isinstance(statement, statements.Create)
+    return statement.definition
 
 
 def form(text: str) -> Form:
@@ -60,7 +60,7 @@ def form(text: str) -> Form:
 
 def answers(queries: list[Query], opened: int, closed: int) -> dict[str, list[tuple[object, ...]]]:
     """What queries answer when auction 7 opens and closes at these minutes."""
-    oracle = Oracle(names().streams.values())
+    oracle = Oracle(names().definitions.values())
     for query in queries:
         oracle.create(query)
     rows = {

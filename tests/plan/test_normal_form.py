@@ -52,7 +52,7 @@ def test_the_normal_form_has_the_same_answers(workload: Workload) -> None:
     for cycle in workload.cycles:
         script.load_named(cycle.tables)
         for name, rows in cycle.tables.items():
-            normal.load(script.names.tables[name], rows)
+            normal.load(script.tables[name], rows)
         for name in cycle.drop:
             script.run(f"DROP CONTINUOUS QUERY {name}")
             normal.drop(name)

@@ -15,7 +15,7 @@ from weft.predicates.inference import EFFORT, entails_disjunction
 from weft.predicates.normal_forms import conjunctive_form
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
-from weft.sql.statements import CreateStream
+from weft.sql.statements import Create
 
 #: Values that comparisons turn on, by type; NULL is one for every type.
 VALUES: Mapping[str, tuple[Value, ...]] = {
@@ -44,8 +44,8 @@ def _names(statement: str) -> NamesInMemory:
     names = NamesInMemory()
     for text in statement.split(";"):
         created = read(text, names)
-        assert isinstance(created, CreateStream)
-        names.streams[created.stream.name] = created.stream
+        assert isinstance(created, Create)
+        names.add(created.definition)
     return names
 
 

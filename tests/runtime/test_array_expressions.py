@@ -53,9 +53,9 @@ FAMILIES = ("boolean", "integer", "decimal", "double", "string", "date", "timest
 def names() -> NamesInMemory:
     listed = ", ".join(f"{name} {type_}" for name, (type_, _, _) in COLUMNS.items())
     created = read(f"CREATE STREAM s (n BIGINT, {listed}) WATERMARK FOR n AS n USING memory", NamesInMemory())
-    assert isinstance(created, statements.CreateStream)
+    assert isinstance(created, statements.Create)
     known = NamesInMemory()
-    known.streams["s"] = created.stream
+    known.add(created.definition)
     return known
 
 
@@ -68,15 +68,15 @@ def bound(text: str) -> Expression | None:
         )
     except SqlError:
         return None
-    assert isinstance(statement, statements.CreateQuery)
-    select = statement.query.relation
+    assert isinstance(statement, statements.Create)
+    select = statement.definition.relation
     assert isinstance(select, Select)
     return select.outputs[-1].expression
 
 
 def over_arrays(found: Expression, rows: Sequence[tuple[Value, ...]]) -> list[Value]:
     """The expression for some rows of keys, as the engine computes it."""
-    stream = names().streams["s"]
+    stream = names().find("s")
     fields = stream.fields[1:]
     table = arrow_table(
         Stream("s", fields, "n", 0, "memory"),

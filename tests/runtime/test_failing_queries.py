@@ -21,17 +21,17 @@ def plan_of(parents: list[int | None]) -> Plan:
     """Queries q0, q1, …, each of which reads a stream or the answers of one before it."""
     names = NamesInMemory()
     stream = read("CREATE STREAM s (n BIGINT, v BIGINT) WATERMARK FOR n AS n USING memory", names)
-    assert isinstance(stream, statements.CreateStream)
-    names.streams["s"] = stream.stream
+    assert isinstance(stream, statements.Create)
+    names.add(stream.definition)
     queries = []
     for number, parent in enumerate(parents):
         source = "s" if parent is None else f"q{parent}"
         text = f"CREATE CONTINUOUS QUERY q{number} AS SELECT n, v FROM {source} WHERE v > {number}"
         statement = read(text, names)
-        assert isinstance(statement, statements.CreateQuery)
-        names.queries[f"q{number}"] = statement.query
-        queries.append(statement.query)
-    return build(1, {1: stream.stream}, tuple(queries), {each.name: i + 2 for i, each in enumerate(queries)}, {})
+        assert isinstance(statement, statements.Create)
+        names.add(statement.definition)
+        queries.append(statement.definition)
+    return build(1, {1: stream.definition}, tuple(queries), {each.name: i + 2 for i, each in enumerate(queries)}, {})
 
 
 @st.composite

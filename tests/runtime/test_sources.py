@@ -332,7 +332,7 @@ def test_a_dataframe_is_refused_at_once_where_streams_come_from_sql(
     frame = spark.readStream.schema("n BIGINT").json(str(data))
     with pytest.raises(EngineError, match="made without streams from Python DataFrames"):
         loom.stream("t", frame, clock="n", watermark="0")
-    assert loom.catalog.find_stream("t") is None
+    assert loom.catalog.find("t") is None
 
 
 def test_a_folder_that_is_not_there_yet_or_no_more_stops_no_other_stream(loom: Loom, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from sqlglot import exp
 
 from tests.support.golden import FIXTURES
-from weft.algebra import Query, Stream, Table
+from weft.algebra import Query, Stream, Table, View
 from weft.algebra.properties import clock_column, clock_type
 from weft.explain.query_text import duration_text, query_text, relation_lines
 from weft.sql import NamesInMemory, Problem, SqlError, bind, parse, read, split, statements
@@ -23,14 +23,8 @@ def given_names() -> NamesInMemory:
     names = NamesInMemory()
     for piece in split((BINDER / "given.sql").read_text(encoding="utf-8")):
         statement = read(piece.text, names)
-        if isinstance(statement, statements.CreateStream):
-            names.streams[statement.stream.name] = statement.stream
-        elif isinstance(statement, statements.CreateTable):
-            names.tables[statement.table.name] = statement.table
-        elif isinstance(statement, statements.CreateView):
-            names.views[statement.name] = statement.relation
-        elif isinstance(statement, statements.CreateQuery):
-            names.queries[statement.query.name] = statement.query
+        if isinstance(statement, statements.Create):
+            names.add(statement.definition)
     return names
 
 
@@ -43,7 +37,7 @@ def answer(text: str) -> str:
             relation = bind_relation(tree, given_names(), notes)
             return _noted(query_text(Query("q", relation, clock_column(relation))), notes, text)
         statement = bind(tree, given_names(), text)
-        notes = list(statement.notes) if isinstance(statement, statements.CreateQuery | statements.CreateView) else []
+        notes = list(statement.notes) if isinstance(statement, statements.Create) else []
         return _noted(_statement_text(statement), notes, text)
     except SqlError as error:
         return "\n".join(problem.render(text) for problem in error.problems)
@@ -54,14 +48,15 @@ def _noted(answer: str, notes: Sequence[Problem], text: str) -> str:
 
 
 def _statement_text(statement: statements.Statement) -> str:
-    if isinstance(statement, statements.CreateQuery):
-        return query_text(statement.query)
-    if isinstance(statement, statements.CreateView):
-        return "\n".join([f"view {statement.name}", *(f"  {line}" for line in relation_lines(statement.relation))])
-    if isinstance(statement, statements.CreateStream):
-        return _stream_text(statement.stream)
-    if isinstance(statement, statements.CreateTable):
-        return _table_text(statement.table)
+    match statement:
+        case statements.Create(Query() as query):
+            return query_text(query)
+        case statements.Create(View(name, relation=relation)):
+            return "\n".join([f"view {name}", *(f"  {line}" for line in relation_lines(relation))])
+        case statements.Create(Stream() as stream):
+            return _stream_text(stream)
+        case statements.Create(Table() as table):
+            return _table_text(table)
     return repr(statement)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.sql.given import given_names
 from tests.sql.mutation import mutants
+from weft.algebra import Query
 from weft.explain.query_text import query_document, query_text
 from weft.sql import Problem, SqlError, read, statements
 from weft.sql.check import check
@@ -18,9 +19,9 @@ def _try(text: str) -> None:
     except SqlError as error:
         _check_problems(error.problems, text)
     else:
-        if isinstance(statement, statements.CreateQuery):
-            query_text(statement.query)
-            query_document(statement.query)
+        if isinstance(statement, statements.Create) and isinstance(statement.definition, Query):
+            query_text(statement.definition)
+            query_document(statement.definition)
     _check_problems(check(text, given_names()).problems, text)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.sql.given import given_names
+from weft.algebra import Stream
 from weft.explain.query_text import query_text
 from weft.sql import Code, NamesInMemory, SqlError, read, statements
 from weft.sql.check import check
 from weft.sql.limits import DEEPEST_NESTING, DEEPEST_RELATION, MOST_INPUTS
 
 
-def _query(select: str, names: NamesInMemory | None = None) -> statements.CreateQuery:
+def _query(select: str, names: NamesInMemory | None = None) -> statements.Create:
     statement = read(f"CREATE CONTINUOUS QUERY q AS {select}", names or given_names())
-    assert isinstance(statement, statements.CreateQuery)
-    query_text(statement.query)
-    assert statement.query == statement.query
-    hash(statement.query)
+    assert isinstance(statement, statements.Create)
+    query_text(statement.definition)
+    assert statement.definition == statement.definition
+    hash(statement.definition)
     return statement
 
 
@@ -65,14 +66,20 @@ def test_a_statement_has_an_end() -> None:
         _query(f"SELECT symbol FROM trades WHERE lot IN (0{', 1' * 50_000})")
 
 
+def _given_streams() -> NamesInMemory:
+    names = NamesInMemory()
+    names.add(*(each for each in given_names().definitions.values() if isinstance(each, Stream)))
+    return names
+
+
 def _with_view(names: NamesInMemory, name: str, select: str) -> None:
     statement = read(f"CREATE VIEW {name} AS {select}", names)
-    assert isinstance(statement, statements.CreateView)
-    names.views[name] = statement.relation
+    assert isinstance(statement, statements.Create)
+    names.add(statement.definition)
 
 
 def test_views_of_views_have_an_end() -> None:
-    names = NamesInMemory(dict(given_names().streams))
+    names = _given_streams()
     _with_view(names, "v1", "SELECT symbol FROM trades")
     for i in range(2, DEEPEST_RELATION):
         _with_view(names, f"v{i}", f"SELECT symbol FROM v{i - 1}")
@@ -83,7 +90,7 @@ def test_views_of_views_have_an_end() -> None:
 
 def test_views_that_double_have_an_end() -> None:
     """Ten views, each twice the one before, read a stream a thousand times; after thirty no memory would do."""
-    names = NamesInMemory(dict(given_names().streams))
+    names = _given_streams()
     _with_view(names, "v0", "SELECT ts, symbol FROM trades")
     for i in range(1, 10):
         _with_view(names, f"v{i}", f"SELECT ts, symbol FROM v{i - 1} UNION ALL SELECT ts, symbol FROM v{i - 1}")

@@ -240,12 +240,13 @@ def queries(
 ) -> dict[str, str]:
     """CREATE CONTINUOUS QUERY statements by name; later queries may read earlier ones."""
     sources = [*(table_of(stream) for stream in declared), *map(static_table_of, static)]
-    names = NamesInMemory({stream.name: stream for stream in declared}, tables={table.name: table for table in static})
+    names = NamesInMemory()
+    names.add(*declared, *static)
     statements_by_name = {}
     for n in range(count):
         text, drawn, bound = draw(accepted(f"q{n}", sources, grammar, names))
         statements_by_name[f"q{n}"] = text
-        names.queries[f"q{n}"] = bound
+        names.add(bound)
         if derived and one_in(draw, 4):
             sources.append(_as_source(f"q{n}", drawn))
     return statements_by_name
@@ -269,8 +270,8 @@ def accepted(
             if all(problem.code is Code.READS_VERSIONS for problem in error.problems):
                 continue
             raise AssertionError(f"the binder refuses this:\n{error.render(text)}") from error
-        assert isinstance(statement, statements.CreateQuery)
-        return text, drawn, statement.query
+        assert isinstance(statement, statements.Create)
+        return text, drawn, statement.definition
     return reject()
 
 

@@ -16,6 +16,7 @@ from weft.algebra.relations import (
     WINDOW_END,
     WINDOW_START,
     Answers,
+    Definition,
     Emission,
     Field,
     Input,
@@ -30,6 +31,7 @@ from weft.algebra.relations import (
     Source,
     Stream,
     Table,
+    View,
     Window,
 )
 from weft.algebra.types import DataType, Kind
@@ -44,6 +46,7 @@ __all__ = [
     "Call",
     "Column",
     "DataType",
+    "Definition",
     "Emission",
     "Expression",
     "Field",
@@ -63,6 +66,7 @@ __all__ = [
     "Stream",
     "Table",
     "Value",
+    "View",
     "Window",
     "WindowBound",
 ]

@@ -233,3 +233,16 @@ class Query:
     text: str = ""
     sharing: bool = True
     sink: Sink | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named relation that queries may read; binding such a query copies the relation into it."""
+
+    name: str
+    text: str
+    relation: Relation
+
+
+#: What can be registered under a name.
+Definition: TypeAlias = Stream | Table | View | Query

@@ -4,7 +4,7 @@ from weft.catalog.catalog import CATALOG_FILE, Catalog, CycleStatistics, PlanVer
 from weft.catalog.catalog_errors import CatalogError, CatalogLocked
 from weft.catalog.codec import decode, encode, register
 from weft.catalog.database import COPY_FILE
-from weft.catalog.definitions import Representative, View
+from weft.catalog.definitions import Representative
 from weft.catalog.deliveries import MemberItinerary
 from weft.catalog.lock import Writer, find_writer
 
@@ -19,7 +19,6 @@ __all__ = [
     "PlanVersion",
     "Representative",
     "Request",
-    "View",
     "Writer",
     "decode",
     "encode",

@@ -14,21 +14,12 @@ from functools import cache
 from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
-from weft.algebra import Answers, Query, Relation, Stream, Table
+from weft.algebra import Answers, Definition, Query, Relation, Stream, Table, View
 from weft.algebra.properties import leaves, name_of
 from weft.catalog.catalog_errors import DuplicateName, NameInUse, UnknownName
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.sql.paths import folder_of
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A named relation that queries may read; binding such a query copies the relation into it."""
-
-    name: str
-    text: str
-    relation: Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class Representative:
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
-Definition: TypeAlias = Stream | Table | View | Query | Representative
+_Stored: TypeAlias = Definition | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
@@ -60,7 +51,7 @@ class _DefinitionKind:
     columns: tuple[str, ...]
 
 
-_KINDS: Final[dict[type[Definition], _DefinitionKind]] = {
+_KINDS: Final[dict[type[_Stored], _DefinitionKind]] = {
     Stream: _DefinitionKind("stream", "streams", ("bound",)),
     Table: _DefinitionKind("table", "tables", ("bound",)),
     View: _DefinitionKind("view", "views", ("text", "bound")),
@@ -68,6 +59,8 @@ _KINDS: Final[dict[type[Definition], _DefinitionKind]] = {
     Representative: _DefinitionKind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
+#: The kinds whose names statements can say.
+_NAMED: Final = (Stream, Table, View, Query)
 
 _RUNNING: Final = """
     SELECT name, id FROM names LEFT JOIN queries USING (id)
@@ -87,12 +80,12 @@ class Definitions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._decoded: dict[type[Definition], dict[int, Any]] = {kind: {} for kind in _KINDS}
+        self._decoded: dict[type[_Stored], dict[int, Any]] = {kind: {} for kind in _KINDS}
         # SQLite would hand out a number again after a rollback, so the only writer counts.
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
-    def add(self, definition: Definition) -> None:
+    def add(self, definition: _Stored) -> None:
         """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
         self._database.require_writable()
         kind = _KINDS[type(definition)]
@@ -112,7 +105,7 @@ class Definitions:
             )
             self._decoded[type(definition)][number] = definition
 
-    def drop(self, kind: type[Definition], name: str) -> None:
+    def drop(self, kind: type[_Stored], name: str) -> None:
         """Drop a definition; UnknownName if there is none, NameInUse while others read it."""
         self._database.require_writable()
         with self._database.transaction():
@@ -176,19 +169,12 @@ class Definitions:
         queries |= {each.name: each.query for each in self.representatives()}
         return tuple(queries[name] for name in self.running_numbers())
 
-    def find_stream(self, name: str) -> Stream | None:
-        return self._find(Stream, name)
-
-    def find_table(self, name: str) -> Table | None:
-        return self._find(Table, name)
-
-    def find_view(self, name: str) -> Relation | None:
-        """The relation of a view."""
-        view = self._find(View, name)
-        return view.relation if view else None
-
-    def find_query(self, name: str) -> Query | None:
-        return self._find(Query, name)
+    def find(self, name: str) -> Definition | None:
+        """The stream, table, view or query of that name."""
+        with self._database.snapshot():
+            rows = self._database.execute("SELECT id, kind FROM names WHERE key = ?", (folded(name),))
+            kind: Any = next((kind for kind in _NAMED if rows and _KINDS[kind].word == rows[0][1]), None)
+            return self._load(kind, [rows[0][0]])[0] if kind else None
 
     def find_writer(self, folder: str) -> str | None:
         """The name of the query that writes its answers to a folder: see `weft/sql/paths.py`."""
@@ -208,12 +194,6 @@ class Definitions:
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _find(self, kind: type[D], name: str) -> D | None:
-        """The definition of that kind and name, or None."""
-        with self._database.snapshot():
-            numbers = self._numbers_named(kind, name)
-            return self._load(kind, numbers)[0] if numbers else None
-
     def _all(self, kind: type[D]) -> tuple[D, ...]:
         """Every definition of a kind, in the order of creation."""
         with self._database.snapshot():
@@ -223,7 +203,7 @@ class Definitions:
             self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # without what others have dropped
             return tuple(definitions)
 
-    def _numbers_of(self, kind: type[Definition]) -> dict[str, int]:
+    def _numbers_of(self, kind: type[_Stored]) -> dict[str, int]:
         """The number of every definition of a kind, by name. What is dropped and created again gets a new one."""
         rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_KINDS[kind].word,))
         return dict(rows)
@@ -238,11 +218,11 @@ class Definitions:
                 f"SELECT id, name, {columns} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
                 (min(missing), max(missing)),
             )
-            source = cache(lambda name: self._find(Table, name) or self.get(Stream, name))
+            source = cache(lambda name: self.find(name) or self.get(Stream, name))
             decoded.update((row[0], self._decode(kind, row, source)) for row in rows if row[0] in missing)
         return [decoded[number] for number in numbers]
 
-    def _decode(self, kind: type[Definition], row: Row, source: Callable[[str], Stream | Table]) -> Any:
+    def _decode(self, kind: type[_Stored], row: Row, source: Callable[[str], object]) -> Any:
         """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""
         _, name, *columns = row
         decode = self._database.decode
@@ -259,7 +239,7 @@ class Definitions:
         text, bound, clock, sharing, sink, *_ = columns
         return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
 
-    def _columns(self, definition: Definition) -> Row:
+    def _columns(self, definition: _Stored) -> Row:
         """What goes into the columns of the definition's kind."""
         if isinstance(definition, Stream | Table):
             return (dumps(definition),)
@@ -277,14 +257,9 @@ class Definitions:
     def _bound(self, relation: Relation) -> str:
         """A relation as text, in which the registered streams and tables are only named."""
         sources = {id(leaf): leaf for leaf in leaves(relation) if isinstance(leaf, Stream | Table)}
-        given = {
-            identity: source.name
-            for identity, source in sources.items()
-            if source in (self._find(Stream, source.name), self._find(Table, source.name))
-        }
-        return dumps(relation, given)
+        return dumps(relation, {key: each.name for key, each in sources.items() if each == self.find(each.name)})
 
-    def _reads(self, definition: Definition) -> set[int]:
+    def _reads(self, definition: _Stored) -> set[int]:
         """The numbers of what a definition reads, and so keeps from being dropped."""
         if isinstance(definition, Stream | Table | Representative):
             return set()
@@ -299,12 +274,12 @@ class Definitions:
         )
         return tuple(name for (name,) in rows)
 
-    def _numbers_named(self, kind: type[Definition], name: str) -> list[int]:
+    def _numbers_named(self, kind: type[_Stored], name: str) -> list[int]:
         """The number of the definition of that kind and name, if there is one."""
         statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
         return [number for (number,) in self._database.execute(statement, (folded(name), _KINDS[kind].word))]
 
-    def _number(self, kind: type[Definition], name: str) -> int:
+    def _number(self, kind: type[_Stored], name: str) -> int:
         numbers = self._numbers_named(kind, name)
         if not numbers:
             raise self._unknown(_KINDS[kind], name)

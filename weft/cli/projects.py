@@ -14,8 +14,8 @@ from weft.cli import output
 from weft.explain.query_text import count, query_document
 from weft.loom import Loom, Registration, change
 from weft.loom.inspection import window_of
+from weft.sql.binder import kind_of
 from weft.sql.check import check as check_script
-from weft.sql.declarations import kind_of
 from weft.sql.problems import did_you_mean
 
 #: What a new project's `app.sql` says. It needs no data: Spark's rate source makes rows by itself.

@@ -38,8 +38,8 @@ def results(
 
     with output.reporting_failures(as_json):
         with output.open_project(project, write=False) as loom:
-            found = loom.catalog.find_query(query)
-            if found is None:
+            found = loom.catalog.find(query)
+            if not isinstance(found, Query):
                 hint = did_you_mean(query, [each.name for each in loom.catalog.queries()], "weft queries lists them")
                 raise output.CommandFailure(f"query '{query}' is unknown; {hint}")
             with warnings.catch_warnings(record=True) as damages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from weft.algebra import Query
+from weft.algebra import Query, Stream, Table, View
 from weft.algebra.properties import clock_type
 from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.catalog import Catalog
@@ -85,18 +85,15 @@ def show(catalog: Catalog, kind: str) -> Outcome:
 
 def describe(catalog: Catalog, name: str) -> Outcome:
     """The columns of a stream, table, view or query, and where its rows come from."""
-    stream, table = catalog.find_stream(name), catalog.find_table(name)
-    if stream is not None:
-        delay = duration_text(stream.delay, clock_type(stream))
-        fields = stream.fields
-        message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
-    elif table is not None:
-        fields, message = table.fields, f"table {table.name} from {table.format}"
-    else:
-        view = catalog.find_view(name)
-        relation = view or catalog.query(name).relation
-        fields = relation.fields
-        message = "\n".join([f"{'view' if view else 'query'} {name}", *relation_lines(relation)])
+    match catalog.find(name) or catalog.query(name):
+        case Stream() as stream:
+            delay, fields = duration_text(stream.delay, clock_type(stream)), stream.fields
+            message = f"stream {stream.name} from {stream.format}; clock {stream.clock}, rows late by up to {delay}"
+        case Table() as table:
+            fields, message = table.fields, f"table {table.name} from {table.format}"
+        case View(relation=relation) | Query(relation=relation) as found:
+            fields = relation.fields
+            message = "\n".join([f"{type(found).__name__.lower()} {name}", *relation_lines(relation)])
     return Outcome(message, ("column", "type"), tuple((field.name, str(field.type)) for field in fields))
 
 

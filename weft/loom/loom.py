@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from weft.algebra import Query, Stream, Table
+from weft.algebra import Definition, Query, Stream, Table, View
 from weft.algebra.secrets import shown_value
-from weft.catalog import Catalog, CatalogError, CatalogLocked, View, find_writer
+from weft.catalog import Catalog, CatalogError, CatalogLocked, find_writer
 from weft.catalog.database import PATIENCE
 from weft.files.atomic import private_folder
 from weft.loom import inspection
@@ -144,7 +144,7 @@ class Loom:
         refuse_other_sources(self.directory, named=False)
         _refuse_bad_name(name)
         stream = stream_of(name, frame, clock, watermark)
-        self._declare(stream, self.catalog.find_stream(name), "columns, clock or watermark")
+        self._declare(stream, self.catalog.find(name), "columns, clock or watermark")
         self._frames[name] = frame
         return stream
 
@@ -158,12 +158,12 @@ class Loom:
 
         _refuse_bad_name(name)
         table = table_of(name, rows)
-        self._declare(table, self.catalog.find_table(name), "columns or another source")
+        self._declare(table, self.catalog.find(name), "columns or another source")
         self._tables[name] = rows
         return table
 
-    def _declare(self, given: Stream | Table, known: Stream | Table | None, otherwise: str) -> None:
-        if known is None:
+    def _declare(self, given: Stream | Table, known: Definition | None, otherwise: str) -> None:
+        if type(known) is not type(given):
             self.catalog.add(given)
         elif known != given:
             kind = type(given).__name__.lower()
@@ -300,18 +300,11 @@ class Loom:
     # -- statements ---------------------------------------------------------------------------------------------------
 
     def _apply(self, statement: statements.Statement) -> Outcome:
-        if isinstance(statement, statements.CreateStream):
-            self.catalog.add(statement.stream)
-            return Outcome(f"stream {statement.stream.name} created{self._follow_streams()}")
-        if isinstance(statement, statements.CreateTable):
-            self.catalog.add(statement.table)
-            return Outcome(f"table {statement.table.name} created")
-        if isinstance(statement, statements.CreateView):
-            self.catalog.add(View(statement.name, statement.text, statement.relation))
-            return Outcome(f"view {statement.name} created{_noted(statement.notes)}")
-        if isinstance(statement, statements.CreateQuery):
-            self.catalog.add(statement.query)
-            return Outcome(f"query {statement.query.name} created{_noted(statement.notes)}")
+        if isinstance(statement, statements.Create):
+            made = statement.definition
+            self.catalog.add(made)
+            more = self._follow_streams() if isinstance(made, Stream) else _noted(statement.notes)
+            return Outcome(f"{type(made).__name__.lower()} {made.name} created{more}")
         if isinstance(statement, statements.Drop):
             kind = {"STREAM": Stream, "TABLE": Table, "VIEW": View, "QUERY": Query}[statement.kind]
             self.catalog.drop(kind, statement.name)

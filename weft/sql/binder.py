@@ -3,172 +3,310 @@
     statement = bind(parse(text), names, text)
 
 The rules of the language that need names and types are enforced here: `docs/semantics.md` says what they mean.
-`declarations.py` binds streams and tables, `relation_binder.py` the SELECTs inside.
+`relation_binder.py` binds the SELECTs inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
-from weft.algebra import Query, Sink
+from weft.algebra import Definition, Field, Query, Sink, Stream, Table, View
+from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column
-from weft.sql import dialect, statements
-from weft.sql.declarations import WHO_ALLOWS, bind_stream, bind_table, check_new, drop_words, kind_of
-from weft.sql.names import LayeredNames, Names
-from weft.sql.paths import folder_of, setting_refusal, sink_refusal
+from weft.algebra.types import BIGINT, TIMESTAMP, Kind
+from weft.sql import dialect, expression_binder, statements
+from weft.sql.constants import bind_type
+from weft.sql.names import Names, NamesInMemory, name_refusal
+from weft.sql.paths import folder_of, setting_refusal, sink_refusal, source_refusal
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
-from weft.sql.scope import refuse
+from weft.sql.scope import Scope, refuse
 from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
+from weft.sql.window_clause import ticks
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")
 
 EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
-#: Options of EXPLAIN that others have, and for which there is nothing to show yet.
-_EXPLAIN_LATER = ("VERBOSE",)
+#: What to do about a statement that goes beyond the limits of its project.
+_WHO_ALLOWS = "who owns the project can allow more folders: weft init --allow"
 
-_CREATED: dict[type, str] = {
-    dialect.StreamNode: "stream",
-    dialect.TableNode: "table",
-    dialect.ViewNode: "view",
-    dialect.QueryNode: "query",
+#: The option of a stream that says what becomes of a file that cannot be read as declared.
+BAD_FILES = "bad_files"
+SET_ASIDE, STOP = "set aside", "stop"
+
+_BYTES = (Kind.STRING, Kind.BINARY)
+
+#: The columns that a source always has, whatever is declared; some can only be read as certain types.
+_COLUMNS: Mapping[str, Mapping[str, tuple[Kind, ...]]] = {
+    "kafka": {
+        "key": _BYTES,
+        "value": _BYTES,
+        "topic": (),
+        "partition": (),
+        "offset": (),
+        "timestamp": (),
+        "timestampType": (),
+    },
+    "rate": {"timestamp": (), "value": ()},
+    "rate-micro-batch": {"timestamp": (), "value": ()},
+    "socket": {"value": _BYTES, "timestamp": ()},
+}
+
+_ADVICE = {"kafka": "read the topic in Python, take value apart with from_json, and hand the DataFrame to loom.stream"}
+
+
+_CREATED: dict[type, type[Definition]] = {
+    dialect.StreamNode: Stream,
+    dialect.TableNode: Table,
+    dialect.ViewNode: View,
+    dialect.QueryNode: Query,
 }
 
 
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
-    if tree.args.get("unless_exists") and kind_of(tree.this.name, names) == _CREATED[type(tree)]:
-        return statements.NoChange(f"{tree.this.name} is registered already")
-    if isinstance(tree, dialect.StreamNode):
-        return statements.CreateStream(bind_stream(tree, names), text)
-    if isinstance(tree, dialect.TableNode):
-        return statements.CreateTable(bind_table(tree, names), text)
-    if isinstance(tree, dialect.QueryNode):
-        return _bind_query(tree, names, text)
-    if isinstance(tree, dialect.ViewNode):
-        check_new(tree.this, names)
-        notes: list[Problem] = []
-        relation = bind_relation(tree.expression, names, notes)
-        return statements.CreateView(tree.this.name, relation, text, tuple(notes))
-    if isinstance(tree, dialect.DropNode):
-        return _bind_drop(tree, names)
-    if isinstance(tree, dialect.ResumeNode):
-        _check_query(tree.this, names)
-        return statements.ResumeQuery(tree.this.name)
-    if isinstance(tree, dialect.ShowNode):
-        return statements.Show(tree.args["kind"])
-    if isinstance(tree, dialect.DescribeNode):
-        if kind_of(tree.this.name, names) is None:
-            hint = did_you_mean(tree.this.name, names.known_names(), "SHOW STREAMS and SHOW QUERIES list what there is")
-            raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
-        return statements.Describe(tree.this.name)
-    if isinstance(tree, dialect.ExplainNode):
-        return _bind_explain(tree, names)
-    if isinstance(tree, dialect.SettingNode):
-        return _bind_setting(tree, names)
-    if isinstance(tree, exp.Query):
-        hint = "write CREATE CONTINUOUS QUERY name AS SELECT …"
-        raise refuse(Code.UNKNOWN_STATEMENT, "a SELECT alone is not a statement of a stream processor", tree, hint)
-    hint = "write CREATE CONTINUOUS QUERY name AS SELECT …"
-    raise refuse(Code.UNKNOWN_STATEMENT, "this is not a statement", tree, hint)
+    if type(tree) in _CREATED:
+        if tree.args["unless_exists"] and type(names.find(tree.this.name)) is _CREATED[type(tree)]:
+            return statements.NoChange(f"{tree.this.name} is registered already")
+        _check_new(tree.this, names)
+    match tree:
+        case dialect.StreamNode():
+            return statements.Create(_bind_stream(tree, names))
+        case dialect.TableNode():
+            return statements.Create(_bind_table(tree, names))
+        case dialect.ViewNode() | dialect.QueryNode():
+            sink = _bind_sink(tree, names)
+            notes: list[Problem] = []
+            relation = bind_relation(tree.expression, names, notes)
+            if isinstance(tree, dialect.ViewNode):
+                return statements.Create(View(tree.this.name, text, relation), tuple(notes))
+            query = Query(tree.this.name, relation, clock_column(relation), text, tree.args["sharing"], sink)
+            return statements.Create(query, tuple(notes))
+        case dialect.DropNode():
+            return _bind_drop(tree, names)
+        case dialect.ResumeNode():
+            _check_query(tree.this, names)
+            return statements.ResumeQuery(tree.this.name)
+        case dialect.ShowNode():
+            return statements.Show(tree.args["kind"])
+        case dialect.DescribeNode():
+            if names.find(tree.this.name) is None:
+                otherwise = "SHOW STREAMS and SHOW QUERIES list what there is"
+                hint = did_you_mean(tree.this.name, names.known_names(), otherwise)
+                raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
+            return statements.Describe(tree.this.name)
+        case dialect.ExplainNode():
+            return _bind_explain(tree, names)
+        case dialect.SettingNode():
+            return _bind_setting(tree, names)
+    message = "a SELECT alone is not a statement of a stream processor"
+    message = message if isinstance(tree, exp.Query) else "this is not a statement"
+    raise refuse(Code.UNKNOWN_STATEMENT, message, tree, "write CREATE CONTINUOUS QUERY name AS SELECT …")
 
 
 def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
-    """The bound form of a statement; Nothing for a CREATE of exactly what exists already. Raises SqlError."""
+    """The bound form of a statement; NoChange for a CREATE of exactly what exists already. Raises SqlError."""
     try:
         return bind(tree, names, text)
     except SqlError as error:
         if any(problem.code is not Code.ALREADY_EXISTS for problem in error.problems):
             raise
         name: str = tree.this.name
-        again = bind(tree, LayeredNames(names, dropped={name.lower()}), text)
-        if not _is_registered(again, names, name):
+        again, known = bind(tree, NamesInMemory(names, dropped={name.lower()}), text), names.find(name)
+        if known is None or not isinstance(again, statements.Create) or not _is_same(again.definition, known):
             raise
         return statements.NoChange(f"{name} is registered already")
 
 
-def _is_registered(statement: statements.Statement, names: Names, name: str) -> bool:
-    if isinstance(statement, statements.CreateStream):
-        return statement.stream == names.find_stream(name)
-    if isinstance(statement, statements.CreateTable):
-        return statement.table == names.find_table(name)
-    if isinstance(statement, statements.CreateView):
-        return statement.relation == names.find_view(name)
-    query = names.find_query(name)
-    # The text may differ in white space and comments; what it means may not.
-    return (
-        isinstance(statement, statements.CreateQuery)
-        and query is not None
-        and replace(statement.query, text="") == replace(query, text="")
-    )
+def _is_same(one: Definition, other: Definition) -> bool:
+    """Whether two definitions mean the same; their texts may differ in white space and comments."""
+    if isinstance(one, View) and isinstance(other, View):
+        return one.relation == other.relation
+    if isinstance(one, Query) and isinstance(other, Query):
+        return replace(one, text="") == replace(other, text="")
+    return one == other
 
 
-def _bind_query(tree: dialect.QueryNode, names: Names, text: str) -> statements.CreateQuery:
-    check_new(tree.this, names)
-    sink = None
+def _bind_sink(tree: dialect.ViewNode | dialect.QueryNode, names: Names) -> Sink | None:
     format_ = tree.args.get("format")
-    if format_ is not None:
-        kind = format_.name.lower()
-        options = tuple(tree.args.get("options") or ())
-        if kind not in SINKS:
-            hint = did_you_mean(kind, SINKS, f"sinks are {', '.join(SINKS)}")
-            raise refuse(Code.UNSUPPORTED, f"sink '{format_.name}' is not supported", format_, hint)
-        if kind in ("parquet", "json") and "path" not in dict(options):
-            hint = f"write INTO {kind} OPTIONS (path '…')"
-            raise refuse(Code.BAD_SETTING, f"INTO {kind} needs a path", format_, hint)
-        if kind == "subscribers":
-            _check_hop(options, format_)
-        sink = Sink(kind, options)
-        _check_folder(sink, names, format_)
-        refused = sink_refusal(sink, names.allowed_paths())
-        if refused is not None:
-            raise refuse(Code.NOT_ALLOWED, refused, format_, WHO_ALLOWS)
-    notes: list[Problem] = []
-    relation = bind_relation(tree.expression, names, notes)
-    query = Query(
-        name=tree.this.name,
-        relation=relation,
-        clock=clock_column(relation),
-        text=text,
-        sharing=tree.args["sharing"],
-        sink=sink,
-    )
-    return statements.CreateQuery(query, tuple(notes))
-
-
-def _check_folder(sink: Sink, names: Names, format_: exp.Expr) -> None:
-    """Files of answers are named by the cycle alone: two queries in one folder would overwrite each other's."""
-    folder = folder_of(sink)
-    writer = None if folder is None else names.find_writer(folder)
-    if writer is not None:
-        path = dict(sink.options)["path"]
-        hint = f"give each query a folder of its own, or DROP CONTINUOUS QUERY {writer} first"
-        raise refuse(Code.FOLDER_TAKEN, f"query '{writer}' writes to '{path}' already", format_, hint)
-
-
-def _check_hop(options: tuple[tuple[str, str], ...], format_: exp.Expr) -> None:
-    """Subscribers may say where they are: queries with another first hop on the way to them are not merged."""
-    for name, _ in options:
+    if format_ is None:
+        return None
+    kind, options = format_.name.lower(), tuple(tree.args.get("options") or ())
+    if kind not in SINKS:
+        hint = did_you_mean(kind, SINKS, f"sinks are {', '.join(SINKS)}")
+        raise refuse(Code.UNSUPPORTED, f"sink '{format_.name}' is not supported", format_, hint)
+    if kind in ("parquet", "json") and "path" not in dict(options):
+        raise refuse(Code.BAD_SETTING, f"INTO {kind} needs a path", format_, f"write INTO {kind} OPTIONS (path '…')")
+    for name, _ in options if kind == "subscribers" else ():
+        # Subscribers may say where they are: queries with another first hop on the way to them are not merged.
         if name != "hop":
             hint = did_you_mean(name, ["hop"], "write OPTIONS (hop 'berlin') for subscribers that are behind one link")
             raise refuse(Code.BAD_SETTING, f"INTO subscribers has no option '{name}'", format_, hint)
+    sink = Sink(kind, options)
+    # Files of answers are named by the cycle alone: two queries in one folder would overwrite each other's.
+    folder = folder_of(sink)
+    writer = None if folder is None else names.find_writer(folder)
+    if writer is not None:
+        hint = f"give each query a folder of its own, or DROP CONTINUOUS QUERY {writer} first"
+        message = f"query '{writer}' writes to '{dict(options)['path']}' already"
+        raise refuse(Code.FOLDER_TAKEN, message, format_, hint)
+    refused = sink_refusal(sink, names.allowed_paths())
+    if refused is not None:
+        raise refuse(Code.NOT_ALLOWED, refused, format_, _WHO_ALLOWS)
+    return sink
+
+
+def kind_of(name: str, names: Names) -> str | None:
+    """Whether a name is that of a stream, a table, a view or a query; None if it is free."""
+    found = names.find(name)
+    return None if found is None else type(found).__name__.lower()
+
+
+def _drop_words(kind: str) -> str:
+    return "DROP CONTINUOUS QUERY" if kind == "query" else f"DROP {kind.upper()}"
+
+
+def _check_new(name: exp.Identifier, names: Names) -> None:
+    refused = name_refusal(name.name)
+    if refused is not None:
+        raise refuse(Code.BAD_NAME, refused, name, "choose another name")
+    owner = kind_of(name.name, names)
+    if owner is not None:
+        readers = names.readers(name.name) if owner != "view" else ()
+        if readers:
+            more = f" and {len(readers) - 1} more" * (len(readers) > 1)
+            hint = f"choose another name; to replace it, first drop what reads it ('{readers[0]}'{more}), then it"
+        else:
+            hint = f"choose another name or {_drop_words(owner)} {name.name} first"
+        raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
+
+
+def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mapping[str, str]) -> None:
+    """Refuse columns that the source of a stream cannot have, and values that its options do not take."""
+    node = tree.args["format"]
+    source = node.name.lower()
+    known = _COLUMNS.get(source)
+    if known is not None:
+        for column, field in zip(tree.args["columns"], fields, strict=True):
+            name = next((each for each in known if each.lower() == field.name.lower()), None)
+            if name is None:
+                otherwise = _ADVICE.get(source, "declare these columns, or choose another source")
+                message = f"a stream from {source} has no column '{field.name}', only {', '.join(known)}"
+                raise refuse(Code.BAD_STREAM, message, column.this, did_you_mean(field.name, known, otherwise))
+            if known[name] and field.type.kind not in known[name]:
+                raise refuse(
+                    Code.BAD_STREAM,
+                    f"column '{field.name}' of a stream from {source} is text or bytes, and cannot be {field.type}",
+                    column.this,
+                    "declare it as STRING and cast it in the queries",
+                )
+    wanted = {name.lower(): value for name, value in options.items()}.get(BAD_FILES)
+    if wanted is not None and wanted not in (SET_ASIDE, STOP):
+        hint = f"write {BAD_FILES} '{SET_ASIDE}' or {BAD_FILES} '{STOP}'"
+        raise refuse(Code.BAD_SETTING, f"{BAD_FILES} cannot be '{wanted}'", node, hint)
+
+
+def _bind_stream(tree: dialect.StreamNode, names: Names) -> Stream:
+    fields = _bind_columns(tree, Code.BAD_STREAM)
+    watermark = tree.args.get("watermark")
+    if watermark is None:
+        candidates = [field.name for field in fields if field.type in (TIMESTAMP, BIGINT)]
+        example = candidates[0] if candidates else "ts"
+        hint = f"add WATERMARK FOR {example} AS {example} - INTERVAL 5 SECONDS (how late rows may be)"
+        raise refuse(Code.BAD_WATERMARK, "a stream needs a clock", tree.this, hint)
+    clock, delay = _bind_watermark(watermark, fields)
+    if tree.args.get("format") is None:
+        raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    options = tuple(tree.args.get("options") or ())
+    _check_source(tree, fields, dict(options))
+    _check_allowed(tree, names)
+    backfill = tree.args.get("backfill")
+    return Stream(
+        name=tree.this.name,
+        fields=tuple(fields),
+        clock=clock.name,
+        delay=delay,
+        format=tree.args["format"].name.lower(),
+        options=options,
+        backfill=ticks(backfill, clock.type) if backfill is not None else 0,
+        shed_allowed=tree.args.get("shed") is not None,
+    )
+
+
+def _bind_table(tree: dialect.TableNode, names: Names) -> Table:
+    fields = _bind_columns(tree, Code.BAD_TABLE)
+    for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
+        node = tree.args.get(clause)
+        if node is not None:
+            hint = f"drop {clause.upper()}, or CREATE STREAM if its rows arrive one after the other"
+            raise refuse(Code.BAD_TABLE, f"a table has no {word}", node, hint)
+    if tree.args.get("format") is None:
+        raise refuse(Code.BAD_TABLE, "a table needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
+    _check_allowed(tree, names)
+    return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
+
+
+def _check_allowed(tree: dialect.StreamNode | dialect.TableNode, names: Names) -> None:
+    node, options = tree.args["format"], dict(tree.args.get("options") or ())
+    refused = source_refusal(node.name.lower(), options, names.allowed_paths())
+    if refused is not None:
+        raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
+
+
+def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> list[Field]:
+    fields: list[Field] = []
+    for column in tree.args["columns"]:
+        if any(field.name.lower() == column.this.name.lower() for field in fields):
+            raise refuse(code, f"column '{column.this.name}' is declared twice", column.this, "rename one")
+        fields.append(Field(column.this.name, bind_type(column.args["kind"])))
+    return fields
+
+
+def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tuple[Field, int]:
+    """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
+    name = watermark.this.name
+    clock = next((field for field in fields if field.name.lower() == name.lower()), None)
+    if clock is None:
+        hint = did_you_mean(name, [field.name for field in fields])
+        raise refuse(Code.BAD_WATERMARK, f"clock column '{name}' is not declared", watermark.this, hint)
+    if clock.type not in (TIMESTAMP, BIGINT):
+        hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
+        raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
+    bound = expression_binder.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
+    delay = _delay(bound, clock)
+    if delay is None:
+        form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
+        message = "this is not the clock minus a constant that is not negative"
+        hint = f"write WATERMARK FOR {name} AS {name} - {form}"
+        raise refuse(Code.BAD_WATERMARK, message, watermark.expression, hint)
+    return clock, delay
+
+
+def _delay(bound: Expression, clock: Field) -> int | None:
+    if isinstance(bound, Column) and bound.name == clock.name:
+        return 0
+    if isinstance(bound, Call) and bound.op == "-" and len(bound.args) == 2:
+        column, delay = bound.args
+        if isinstance(column, Column) and column.name == clock.name and isinstance(delay, Literal):
+            length = delay.value
+            if isinstance(length, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and length >= 0:
+                return length
+    return None
 
 
 def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     kind, name = tree.args["kind"], tree.this.name
-    find = {"STREAM": names.find_stream, "TABLE": names.find_table, "VIEW": names.find_view, "QUERY": names.find_query}[
-        kind
-    ]
-    if find(name) is None:
+    owner = kind_of(name, names)
+    if owner != kind.lower():
         if tree.args["exists"]:
             return statements.NoChange(f"there is no {kind.lower()} called '{name}'")
-        owner = kind_of(name, names)
         if owner is not None:
-            hint = f"'{name}' is a {owner}: write {drop_words(owner)} {name}"
+            hint = f"'{name}' is a {owner}: write {_drop_words(owner)} {name}"
         else:
             hint = did_you_mean(name, names.known_names(), "add IF EXISTS if that is all right")
         raise refuse(Code.UNKNOWN_NAME, f"{kind.lower()} '{name}' is unknown", tree.this, hint)
@@ -185,7 +323,7 @@ def _bind_explain(tree: dialect.ExplainNode, names: Names) -> statements.Explain
     for node in tree.args["options"]:
         option = node.name
         hint = f"the option is FORMAT {' | '.join(EXPLAIN_FORMATS)}"
-        if option in _EXPLAIN_LATER:
+        if option == "VERBOSE":  # others have it; here is nothing more to show
             raise refuse(Code.UNSUPPORTED, f"EXPLAIN ({option}) is not supported", node, hint)
         format_ = option.removeprefix("FORMAT ")
         if format_ == option or format_ not in EXPLAIN_FORMATS:
@@ -197,7 +335,7 @@ def _bind_explain(tree: dialect.ExplainNode, names: Names) -> statements.Explain
 
 
 def _check_query(name: exp.Identifier, names: Names) -> None:
-    if names.find_query(name.name) is None:
+    if not isinstance(names.find(name.name), Query):
         hint = did_you_mean(name.name, names.known_names(), "SHOW QUERIES lists what there is")
         raise refuse(Code.UNKNOWN_NAME, f"query '{name.name}' is unknown", name, hint)
 
@@ -206,7 +344,7 @@ def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOpti
     name, value = tree.this.name, tree.expression.name
     limited = setting_refusal(name, names.allowed_paths())
     if limited is not None:
-        raise refuse(Code.NOT_ALLOWED, limited, tree.this, WHO_ALLOWS)
+        raise refuse(Code.NOT_ALLOWED, limited, tree.this, _WHO_ALLOWS)
     refused = fixed_refusal(name)
     if refused is not None:
         raise refuse(Code.BAD_SETTING, refused, tree.this, "SHOW SETTINGS lists those that can be set")

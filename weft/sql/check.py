@@ -11,7 +11,7 @@ from sqlglot import exp
 from weft.algebra import Query
 from weft.sql import dialect, statements
 from weft.sql.binder import bind_or_repeat
-from weft.sql.names import LayeredNames, Names, NamesInMemory
+from weft.sql.names import Names, NamesInMemory
 from weft.sql.problems import Problem, SqlError
 
 
@@ -160,10 +160,11 @@ class CheckReport:
         """The queries that the script creates and does not drop again, in order."""
         left: dict[str, Query] = {}
         for each in self.good:
-            if isinstance(each.statement, statements.CreateQuery):
-                left[each.statement.query.name.lower()] = each.statement.query
-            elif isinstance(each.statement, statements.Drop):
-                left.pop(each.statement.name.lower(), None)
+            match each.statement:
+                case statements.Create(Query() as query):
+                    left[query.name.lower()] = query
+                case statements.Drop(_, name):
+                    left.pop(name.lower(), None)
         return tuple(left.values())
 
 
@@ -172,7 +173,7 @@ def check(script: str, names: Names | None = None) -> CheckReport:
 
     A statement that names an object whose own CREATE was refused is skipped: the first mistake is the one to mend.
     """
-    known = LayeredNames(names or NamesInMemory())
+    known = NamesInMemory(names)
     refused: set[str] = set()
     good: list[CheckedStatement] = []
     problems: list[Problem] = []
@@ -191,27 +192,13 @@ def check(script: str, names: Names | None = None) -> CheckReport:
             problems.extend(error.shifted(piece.start).problems)
             refused |= _created(tree) if tree is not None else _created_by_text(piece.text)
             continue
-        if isinstance(statement, (statements.CreateQuery, statements.CreateView)):
+        if isinstance(statement, statements.Create):
             notes += [note.shifted(piece.start) for note in statement.notes]
-        _apply(statement, known)
+            known.add(statement.definition)
+        elif isinstance(statement, statements.Drop):
+            known.drop(statement.name)
         good.append(CheckedStatement(statement, piece.start))
     return CheckReport(tuple(good), tuple(problems), skipped, tuple(notes))
-
-
-def _apply(statement: statements.Statement, names: LayeredNames) -> None:
-    if isinstance(statement, statements.CreateStream):
-        names.streams[statement.stream.name.lower()] = statement.stream
-    elif isinstance(statement, statements.CreateTable):
-        names.tables[statement.table.name.lower()] = statement.table
-    elif isinstance(statement, statements.CreateQuery):
-        names.add_query(statement.query)
-    elif isinstance(statement, statements.CreateView):
-        names.views[statement.name.lower()] = statement.relation
-    elif isinstance(statement, statements.Drop):
-        name = statement.name.lower()
-        names.dropped.add(name)
-        for each in (names.streams, names.tables, names.views, names.queries):
-            each.pop(name, None)
 
 
 def _created(tree: exp.Expr) -> set[str]:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from weft.algebra import Answers, Input, Output, Query, Relation, Source, Table, Window
+from weft.algebra import Answers, Input, Output, Query, Relation, Source, Table, View, Window
 from weft.algebra.expressions import Aggregate, Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column, clock_type, emission
 from weft.algebra.types import BOOLEAN, DataType
@@ -171,12 +171,13 @@ class FromClause:
             raise refuse(Code.UNKNOWN_SOURCE, f"'{written}' has too many parts", node, "streams have plain names")
         if name.lower() in ctes:
             return ctes[name.lower()]
-        found = names.find_stream(name) or names.find_table(name) or names.find_view(name)
+        found = names.find(name)
+        if isinstance(found, View):
+            return found.relation
+        if isinstance(found, Query):
+            return answers_of(found)
         if found is not None:
             return found
-        query = names.find_query(name)
-        if query is not None:
-            return answers_of(query)
         known = [*names.known_names(), *ctes]
         hint = did_you_mean(name, known, "CREATE STREAM it first" if not known else f"there are {', '.join(known[:8])}")
         raise refuse(Code.UNKNOWN_SOURCE, f"stream '{name}' is unknown", node.this, hint)

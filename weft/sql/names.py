@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from weft.algebra import Query, Relation, Stream, Table
+from weft.algebra import Definition, Query, Stream, Table, View
 from weft.algebra.properties import leaves, name_of
 from weft.sql.paths import folder_of
+
+#: The order in which the names that a script defines are listed.
+_ORDER: Final[Sequence[type[Definition]]] = (Stream, Table, View, Query)
 
 
 class Names(Protocol):
     """Looks up registered objects; names do not depend on upper and lower case."""
 
-    def find_stream(self, name: str) -> Stream | None: ...
-
-    def find_table(self, name: str) -> Table | None: ...
-
-    def find_view(self, name: str) -> Relation | None: ...
-
-    def find_query(self, name: str) -> Query | None: ...
+    def find(self, name: str) -> Definition | None:
+        """The stream, table, view or query of that name."""
+        ...
 
     def allowed_paths(self) -> Sequence[str] | None:
         """The folders that statements may name; None if there is no limit."""
@@ -40,95 +38,55 @@ class Names(Protocol):
         ...
 
 
-@dataclass
 class NamesInMemory:
-    """Names without a catalog behind them, for checking a script."""
+    """Names that a script defines or drops, on top of those registered already, if any are."""
 
-    streams: dict[str, Stream] = field(default_factory=dict)
-    views: dict[str, Relation] = field(default_factory=dict)
-    queries: dict[str, Query] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
-
-    def find_stream(self, name: str) -> Stream | None:
-        return self.streams.get(name.lower())
-
-    def find_table(self, name: str) -> Table | None:
-        return self.tables.get(name.lower())
-
-    def find_view(self, name: str) -> Relation | None:
-        return self.views.get(name.lower())
-
-    def find_query(self, name: str) -> Query | None:
-        return self.queries.get(name.lower())
-
-    def allowed_paths(self) -> Sequence[str] | None:
-        return None
-
-    def find_writer(self, folder: str) -> str | None:
-        return next((each.name for each in self.queries.values() if folder_of(each.sink) == folder), None)
-
-    def known_names(self) -> Iterable[str]:
-        return [*self.streams, *self.tables, *self.views, *self.queries]
-
-    def readers(self, name: str) -> Sequence[str]:
-        relations = [*self.views.items(), *((each, query.relation) for each, query in self.queries.items())]
-        wanted = name.lower()
-        return [
-            reader
-            for reader, relation in relations
-            if any(name_of(leaf).lower() == wanted for leaf in leaves(relation))
-        ]
-
-
-class LayeredNames(NamesInMemory):
-    """Names that a script defines or drops on top of those registered already."""
-
-    def __init__(self, below: Names, dropped: Iterable[str] = ()) -> None:
-        super().__init__()
-        self.below = below
-        self.dropped = set(dropped)
+    def __init__(self, below: Names | None = None, dropped: Iterable[str] = ()) -> None:
+        self.definitions: dict[str, Definition] = {}
+        self._below = below
+        self._dropped = set(dropped)
         self._writers: dict[str, str] = {}
 
-    def find_stream(self, name: str) -> Stream | None:
-        return super().find_stream(name) or (None if name.lower() in self.dropped else self.below.find_stream(name))
+    def add(self, *definitions: Definition) -> None:
+        for each in definitions:
+            self.definitions[each.name.lower()] = each
+            if isinstance(each, Query) and (folder := folder_of(each.sink)) is not None:
+                self._writers[folder] = each.name
 
-    def find_table(self, name: str) -> Table | None:
-        return super().find_table(name) or (None if name.lower() in self.dropped else self.below.find_table(name))
+    def drop(self, name: str) -> None:
+        self._dropped.add(name.lower())
+        self.definitions.pop(name.lower(), None)
 
-    def find_view(self, name: str) -> Relation | None:
-        return super().find_view(name) or (None if name.lower() in self.dropped else self.below.find_view(name))
-
-    def find_query(self, name: str) -> Query | None:
-        return super().find_query(name) or (None if name.lower() in self.dropped else self.below.find_query(name))
+    def find(self, name: str) -> Definition | None:
+        found = self.definitions.get(name.lower())
+        return self._below.find(name) if found is None and self._below and self._stands(name) else found
 
     def allowed_paths(self) -> Sequence[str] | None:
-        return self.below.allowed_paths()
+        return self._below.allowed_paths() if self._below else None
 
     def find_writer(self, folder: str) -> str | None:
-        name = self._writers.get(folder)
-        query = None if name is None else self.queries.get(name.lower())
-        if query is not None and folder_of(query.sink) == folder:
+        query = self.definitions.get(self._writers.get(folder, "").lower())
+        if isinstance(query, Query) and folder_of(query.sink) == folder:
             return query.name
-        name = self.below.find_writer(folder)
-        return None if name is None or name.lower() in self.dropped else name
-
-    def add_query(self, query: Query) -> None:
-        self.queries[query.name.lower()] = query
-        folder = folder_of(query.sink)
-        if folder is not None:
-            self._writers[folder] = query.name
+        name = self._below.find_writer(folder) if self._below else None
+        return name if name is not None and self._stands(name) else None
 
     def known_names(self) -> Iterable[str]:
-        return [
-            *super().known_names(),
-            *(each for each in self.below.known_names() if each.lower() not in self.dropped),
-        ]
+        own = sorted(self.definitions, key=lambda name: _ORDER.index(type(self.definitions[name])))
+        return [*own, *filter(self._stands, self._below.known_names() if self._below else ())]
 
     def readers(self, name: str) -> Sequence[str]:
-        return [
-            *super().readers(name),
-            *(each for each in self.below.readers(name) if each.lower() not in self.dropped),
+        own = [
+            reader
+            for kind in (View, Query)
+            for reader, each in self.definitions.items()
+            if isinstance(each, kind) and any(name_of(leaf).lower() == name.lower() for leaf in leaves(each.relation))
         ]
+        return [*own, *filter(self._stands, self._below.readers(name) if self._below else ())]
+
+    def _stands(self, name: str) -> bool:
+        """Whether a name that is registered already was not dropped."""
+        return name.lower() not in self._dropped
 
 
 #: What the names of weft's own queries begin with.

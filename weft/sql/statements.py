@@ -5,35 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from weft.algebra import Query, Relation, Stream, Table
+from weft.algebra import Definition
 from weft.sql.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
-class CreateStream:
-    stream: Stream
-    text: str
+class Create:
+    """`notes` say what is worth knowing of a good view or query."""
 
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    table: Table
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class CreateQuery:
-    """`notes` say what is worth knowing of a good query."""
-
-    query: Query
-    notes: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CreateView:
-    name: str
-    relation: Relation
-    text: str
+    definition: Definition
     notes: tuple[Problem, ...] = ()
 
 
@@ -85,16 +65,4 @@ class NoChange:
     reason: str
 
 
-Statement: TypeAlias = (
-    CreateStream
-    | CreateTable
-    | CreateQuery
-    | CreateView
-    | Drop
-    | ResumeQuery
-    | Show
-    | Describe
-    | Explain
-    | SetOption
-    | NoChange
-)
+Statement: TypeAlias = Create | Drop | ResumeQuery | Show | Describe | Explain | SetOption | NoChange

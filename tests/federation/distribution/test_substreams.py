@@ -12,7 +12,7 @@ from weft.federation.distribution.substreams import StreamSplit, split_of, wante
 from weft.predicates.row_matching import PlainColumn
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
-from weft.sql.statements import CreateStream
+from weft.sql.statements import Create
 
 NAMES = NamesInMemory()
 for text in (
@@ -21,8 +21,8 @@ for text in (
     "CREATE STREAM q (ts BIGINT, b BIGINT, c BIGINT) WATERMARK FOR ts AS ts - 0 USING parquet OPTIONS (path 'q')",
 ):
     statement = read(text, NAMES)
-    assert isinstance(statement, CreateStream)
-    NAMES.streams[statement.stream.name] = statement.stream
+    assert isinstance(statement, Create)
+    NAMES.add(statement.definition)
 
 
 def bound(text: str) -> Query:
@@ -71,7 +71,7 @@ def test_a_stream_that_no_query_constrains_is_one_substream() -> None:
 
 def test_a_query_over_answers_wants_what_its_parent_wants() -> None:
     parent = Query("hot", bind_relation(parse("SELECT ts, a FROM r WHERE a > 10"), NAMES), "ts")
-    NAMES.queries["hot"] = parent
+    NAMES.add(parent)
     child = bound("SELECT a FROM hot WHERE a < 50")
     assert wanted_of(child, {"hot": parent}) == wanted_of(parent)
     assert wanted_of(child) == {}

@@ -37,11 +37,11 @@ CONDITIONS = (
 def query_of(text: str) -> Query:
     names = NamesInMemory()
     stream = read(_STREAM, names)
-    assert isinstance(stream, statements.CreateStream)
-    names.streams["t"] = stream.stream
+    assert isinstance(stream, statements.Create)
+    names.add(stream.definition)
     created = read(f"CREATE CONTINUOUS QUERY q AS {text}", names)
-    assert isinstance(created, statements.CreateQuery)
-    return created.query
+    assert isinstance(created, statements.Create)
+    return created.definition
 
 
 ROWS = st.lists(

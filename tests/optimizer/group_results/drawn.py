@@ -58,14 +58,16 @@ _SIMPLE = (
 
 def names() -> NamesInMemory:
     """The names that drawn queries use."""
-    return NamesInMemory({each.name: each for each in (TRADES, QUOTES)}, tables={VENUES.name: VENUES})
+    found = NamesInMemory()
+    found.add(TRADES, QUOTES, VENUES)
+    return found
 
 
 def bound(name: str, text: str) -> Query:
     """A query of a SELECT."""
     statement = read(f"CREATE CONTINUOUS QUERY {name} AS {text}", names())
-    assert isinstance(statement, statements.CreateQuery)
-    return statement.query
+    assert isinstance(statement, statements.Create)
+    return statement.definition
 
 
 def _columns(alias: str, fields: Sequence[Field]) -> list[ColumnText]:

@@ -15,7 +15,7 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
-from weft.sql.statements import CreateStream, CreateTable
+from weft.sql.statements import Create
 
 _FED = """CREATE STREAM f (tran_date TIMESTAMP, tranid BIGINT, type_code INT, amount DECIMAL(18, 2), sbank_aba BIGINT,
     sbank_name STRING, rbank_aba BIGINT, rbank_name STRING, orig_account STRING, benef_account STRING)
@@ -46,14 +46,14 @@ class GivenSizes(SizeStatistics):
 @cache
 def names() -> NamesInMemory:
     found = NamesInMemory()
-    for name, text in STREAMS.items():
+    for text in STREAMS.values():
         created = read(text, found)
-        assert isinstance(created, CreateStream)
-        found.streams[name] = created.stream
-    for name, text in TABLES.items():
+        assert isinstance(created, Create)
+        found.add(created.definition)
+    for text in TABLES.values():
         created = read(text, found)
-        assert isinstance(created, CreateTable)
-        found.tables[name] = created.table
+        assert isinstance(created, Create)
+        found.add(created.definition)
     return found
 
 

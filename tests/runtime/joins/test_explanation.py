@@ -41,7 +41,9 @@ def _given() -> tuple[Query, ...]:
 
 def _answer(statement: str) -> str:
     queries = {each.name: each for each in _given()}
-    asked = read(statement, NamesInMemory(queries=queries))
+    names = NamesInMemory()
+    names.add(*queries.values())
+    asked = read(statement, names)
     assert isinstance(asked, statements.Explain)
     chosen = None if asked.query is None else queries[asked.query]
     text = explained(_given(), chosen, Measurements(), asked.format)

@@ -70,18 +70,16 @@ def _names(script: str) -> NamesInMemory:
     names = NamesInMemory()
     for piece in split(script):
         statement = read(piece.text, names)
-        if isinstance(statement, statements.CreateStream):
-            names.streams[statement.stream.name] = statement.stream
-        elif isinstance(statement, statements.CreateQuery):
-            names.queries[statement.query.name] = statement.query
+        if isinstance(statement, statements.Create):
+            names.add(statement.definition)
     return names
 
 
 def _answer(statement: str, measured: Measurements) -> str:
     asked = read(statement, _given())
     assert isinstance(asked, statements.Explain)
-    queries = tuple(_given().queries.values())
-    chosen = None if asked.query is None else _given().queries[asked.query]
+    queries = tuple(each for each in _given().definitions.values() if isinstance(each, Query))
+    chosen = None if asked.query is None else _given().find(asked.query)
     return explained(queries, chosen, measured, asked.format).replace("\n\n", "\n")
 
 
@@ -216,10 +214,10 @@ def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) ->
 
 
 def test_explaining_one_query_tells_of_its_stream_alone() -> None:
-    queries = tuple(_given().queries.values())
-    document = shared_document([_given().queries["lonely"]], sharing(queries), Measurements())
+    queries = tuple(each for each in _given().definitions.values() if isinstance(each, Query))
+    document = shared_document([_given().find("lonely")], sharing(queries), Measurements())
     assert [each["stream"] for each in document["streams"]] == ["ticks"]
-    assert shared_document([_given().queries["dear"]], sharing(queries), Measurements())["streams"] == []
+    assert shared_document([_given().find("dear")], sharing(queries), Measurements())["streams"] == []
 
 
 def test_the_engine_does_what_is_explained(dashboard: Sequence[Query]) -> None:
@@ -262,7 +260,7 @@ def test_no_queries_share_nothing() -> None:
 
 
 def test_columns_are_named_and_strings_are_left_alone() -> None:
-    stream = _given().streams["trades"]
+    stream = _given().find("trades")
     assert with_names("(c1 = 'c1 isn\\'t c2') AND c3 > c10c AND c4", stream) == (
         "(symbol = 'c1 isn\\'t c2') AND price > c10c AND qty"
     )

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from weft.algebra import Query
+from weft.algebra import Query, Stream, View
 from weft.federation.distribution.coordinator import Coordinator, explained, plan_text
 from weft.federation.distribution.model import network_of
 from weft.federation.distribution.topology import Topology
@@ -253,7 +253,7 @@ class Coordination:
 
     def _execute(self, identity: str, site: str, text: str, statement: statements.Statement) -> str:
         match statement:
-            case statements.CreateQuery(query):
+            case statements.Create(Query() as query):
                 return self._create(identity, site, text, query)
             case statements.Drop("QUERY", name):
                 standing = self._follower.ledger.query(name)
@@ -261,9 +261,9 @@ class Coordination:
                 return f"query {standing.name} dropped"
             case statements.NoChange(reason):
                 return reason
-            case statements.CreateStream(stream):
+            case statements.Create(Stream() as stream):
                 said = f"stream {stream.name} created, at {site}"
-            case statements.CreateView(name):
+            case statements.Create(View(name)):
                 said = f"view {name} created"
             case statements.Drop("STREAM" | "VIEW" as kind, name):
                 said = f"{kind.lower()} {name} dropped"

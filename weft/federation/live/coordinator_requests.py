@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from weft.algebra import Query, Stream, Table
+from weft.algebra import Query, Stream, Table, View
 from weft.algebra.properties import leaves
 from weft.federation.distribution.model import NetworkGraph
 from weft.federation.federation_errors import FederationError
@@ -38,13 +38,13 @@ def check_script(
     pieces = {piece.start: piece.text for piece in split(text)}
     for each in report.good:
         match each.statement:
-            case statements.CreateStream(stream):
+            case statements.Create(Stream() as stream):
                 _check_stream(stream, ledger, site, network)
-            case statements.CreateQuery(query):
+            case statements.Create(Query() as query):
                 _check_query(query, site, network, present)
             case statements.NoChange():
                 _check_home(dialect.parse(pieces[each.start]), ledger, site)
-            case statements.CreateView() | statements.Drop("QUERY" | "VIEW" | "STREAM"):
+            case statements.Create(View()) | statements.Drop("QUERY" | "VIEW" | "STREAM"):
                 continue
             case _:
                 raise FederationError(

@@ -215,14 +215,15 @@ class FederationLedger:
                 self._declare(entry)
             case QueryCreated():
                 statement = read(entry.text, self.names)
-                assert isinstance(statement, statements.CreateQuery)
-                self.names.queries[entry.query.lower()] = statement.query
+                assert isinstance(statement, statements.Create)
+                assert isinstance(statement.definition, Query)
+                self.names.add(statement.definition)
                 stay = Stay(entry.provider, place, place)
-                self.queries[place] = StandingQuery(statement.query, entry.home, place, (stay,))
+                self.queries[place] = StandingQuery(statement.definition, entry.home, place, (stay,))
                 self.live[entry.query] = place
             case QueryDropped(query=name):
                 standing = self.queries[self.live.pop(name)]
-                del self.names.queries[name.lower()]
+                self.names.drop(name)
                 ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
                 self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
             case QueriesMoved(moves=moves):
@@ -237,16 +238,16 @@ class FederationLedger:
 
     def _declare(self, entry: Declared) -> None:
         statement = read(entry.text, self.names)
-        if isinstance(statement, statements.CreateStream):
-            self.names.streams[statement.stream.name.lower()] = statement.stream
-            self.streams[statement.stream.name] = StreamRecord(statement.stream, entry.site)
-        elif isinstance(statement, statements.CreateView):
-            self.names.views[statement.name.lower()] = statement.relation
-        elif isinstance(statement, statements.Drop) and statement.kind == "VIEW":
-            del self.names.views[statement.name.lower()]
-        elif isinstance(statement, statements.Drop) and statement.kind == "STREAM":
-            stream = self.names.streams.pop(statement.name.lower())
-            self.streams[stream.name].is_dropped = True
+        match statement:
+            case statements.Create(definition):
+                self.names.add(definition)
+                if isinstance(definition, Stream):
+                    self.streams[definition.name] = StreamRecord(definition, entry.site)
+            case statements.Drop(kind, name):
+                dropped = self.names.find(name)
+                self.names.drop(name)
+                if kind == "STREAM" and dropped is not None:
+                    self.streams[dropped.name].is_dropped = True
 
     def _hand_over(self, moves: tuple[Handover, ...], place: int, *, broken_off: bool) -> None:
         """Cut what was said of who answers a query at a place, and have the target go on there."""

@@ -149,10 +149,10 @@ def take_folder(spark: SparkSession, catalog: Catalog, query: Query) -> None:
             ) from None
         if found == owner:
             return
-        other = catalog.find_query(found["query"])
+        other = catalog.find(found["query"])
         if found["project"] != owner["project"]:
             writer = f"query '{found['query']}' of another project"
-        elif other is not None and other.name != query.name and folder_of(other.sink) == folder:
+        elif isinstance(other, Query) and other.name != query.name and folder_of(other.sink) == folder:
             writer = f"query '{found['query']}'"
         else:
             writer = None

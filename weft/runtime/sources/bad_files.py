@@ -34,7 +34,7 @@ from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 from weft.runtime.sources.stream_sources import TEXTUAL, declared, reading_options, tagging
 from weft.runtime.spark.spark_failures import failed_file, plain_path
-from weft.sql.declarations import BAD_FILES, SET_ASIDE, STOP
+from weft.sql.binder import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.
 Faults: TypeAlias = Mapping[str, Mapping[str, str]]
