@@ -55,7 +55,7 @@ def test_every_setting_of_spark_that_weft_fixes_is_listed_with_its_reason() -> N
     section = _RUNNING.split("\n## Settings of Spark that weft fixes\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*`) \| (.*) \|$", section, re.MULTILINE)
     listed = {(name.removesuffix("*"), reason) for names, reason in rows for name in re.findall(r"`(.*?)`", names)}
-    assert listed == {(each.name, each.reason) for each in FIXED}
+    assert listed == set(FIXED.items())
 
 
 def test_every_error_code_is_explained_once() -> None:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.spark import java
 from weft.runtime.spark.spark_failures import failing_in_one_sentence
-from weft.sql.settings import FIXED_VALUES, fixed_refusal, is_fixed
+from weft.sql.settings import FIXED_VALUES, fixed_refusal
 
 __all__ = ["SparkSession", "compile_plans", "in_few_tasks", "in_session", "own_session", "session", "union_of"]
 
@@ -112,11 +112,11 @@ def own_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessio
     """A session beside another one: with the same settings and those given, and with views and functions of its own."""
     started_with = dict(spark.sparkContext.getConf().getAll())
     later = {name: value for name, value in spark.conf.getAll.items() if value != started_with.get(name)}
-    free = {name: value for name, value in later.items() if not is_fixed(name)}
+    free = {name: value for name, value in later.items() if fixed_refusal(name) is None}
     options = {**free, **settings, **FIXED_VALUES}
     own = SparkSession(spark.sparkContext, spark._jsparkSession.newSession(), options)
     for name in own.conf.getAll:
-        if is_fixed(name) and name not in FIXED_VALUES:
+        if fixed_refusal(name) is not None and name not in FIXED_VALUES:
             # It comes from the settings that Spark was started with.
             own.conf.unset(name)
     return own
