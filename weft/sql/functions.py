@@ -80,50 +80,29 @@ def _whole(args: Sequence[Expression]) -> DataType:
     return HUGEINT if type_ == HUGEINT else BIGINT
 
 
-FUNCTIONS: dict[str, Function] = {
-    # text
-    "upper": Function("s", STRING),
-    "lower": Function("s", STRING),
-    "length": Function("s", INT),
-    "trim": Function("s", STRING),
-    "ltrim": Function("s", STRING),
-    "rtrim": Function("s", STRING),
-    "reverse": Function("s", STRING),
-    "substring": Function("si?i", STRING),
-    "replace": Function("ss?s", STRING),
-    "concat": Function("s*", STRING),
-    "startswith": Function("ss", BOOLEAN),
-    "endswith": Function("ss", BOOLEAN),
-    "contains": Function("ss", BOOLEAN),
-    # numbers
-    "abs": Function("n", _first),
-    "sign": Function("d", DOUBLE),
-    "round": Function("n?k", _rounded),
-    "floor": Function("n", _whole),
-    "ceil": Function("n", _whole),
-    "sqrt": Function("d", DOUBLE),
-    "power": Function("dd", DOUBLE),
-    "exp": Function("d", DOUBLE),
-    "ln": Function("d", DOUBLE),
-    "log10": Function("d", DOUBLE),
-    # time
-    "year": Function("t", INT),
-    "quarter": Function("t", INT),
-    "month": Function("t", INT),
-    "day": Function("t", INT),
-    "dayofweek": Function("t", INT),
-    "hour": Function("t", INT),
-    "minute": Function("t", INT),
-    "second": Function("t", INT),
-    "date_trunc": Function("ut", TIMESTAMP),
-    "unix_micros": Function("t", BIGINT),
-    "timestamp_micros": Function("n", TIMESTAMP),
-    # any type
-    "coalesce": Function("a*", _first),
-    "greatest": Function("aa*", _first),
-    "least": Function("aa*", _first),
-    "nullif": Function("aa", _first),
-}
+#: Names of functions, their parameters and what they return.
+_SIGNATURES: tuple[tuple[str, str, DataType | ResultType], ...] = (
+    ("upper lower trim ltrim rtrim reverse", "s", STRING),
+    ("length", "s", INT),
+    ("substring", "si?i", STRING),
+    ("replace", "ss?s", STRING),
+    ("concat", "s*", STRING),
+    ("startswith endswith contains", "ss", BOOLEAN),
+    ("abs", "n", _first),
+    ("round", "n?k", _rounded),
+    ("floor ceil", "n", _whole),
+    ("sign sqrt exp ln log10", "d", DOUBLE),
+    ("power", "dd", DOUBLE),
+    ("year quarter month day dayofweek hour minute second", "t", INT),
+    ("date_trunc", "ut", TIMESTAMP),
+    ("unix_micros", "t", BIGINT),
+    ("timestamp_micros", "n", TIMESTAMP),
+    ("coalesce", "a*", _first),
+    ("greatest least", "aa*", _first),
+    ("nullif", "aa", _first),
+)
+
+FUNCTIONS = {name: Function(params, result) for names, params, result in _SIGNATURES for name in names.split()}
 
 
 def call(name: str, args: Sequence[Expression]) -> Expression:
@@ -223,19 +202,9 @@ _DOUBLE_RESULTS = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop",
 #: Number of arguments of every aggregate function; COUNT(*) is COUNT without any.
 AGGREGATES: dict[str, tuple[int, int]] = {
     "count": (0, 1),
-    "sum": (1, 1),
-    "avg": (1, 1),
-    "min": (1, 1),
-    "max": (1, 1),
-    "var_samp": (1, 1),
-    "var_pop": (1, 1),
-    "stddev_samp": (1, 1),
-    "stddev_pop": (1, 1),
-    "min_by": (2, 2),
-    "max_by": (2, 2),
-    "median": (1, 1),
-    "percentile": (2, 2),
-    "approx_count_distinct": (1, 1),
+    **dict.fromkeys(("sum", "avg", "min", "max", "median", "approx_count_distinct"), (1, 1)),
+    **dict.fromkeys(("var_samp", "var_pop", "stddev_samp", "stddev_pop"), (1, 1)),
+    **dict.fromkeys(("min_by", "max_by", "percentile"), (2, 2)),
 }
 
 
@@ -254,8 +223,7 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregat
     if distinct and name in ("min", "max"):
         distinct = False
     if distinct and (name != "count" or not args):
-        hint = "COUNT(DISTINCT x) is"
-        raise BadArguments(f"DISTINCT inside {title} is not supported", hint)
+        raise BadArguments(f"DISTINCT inside {title} is not supported", "COUNT(DISTINCT x) is")
     if name in ("count", "approx_count_distinct"):
         return Aggregate(name, tuple(args), BIGINT, distinct)
     if name in ("min", "max", "min_by", "max_by"):

@@ -7,8 +7,7 @@ write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from typing import NamedTuple
 
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -60,77 +59,75 @@ CLAUSES = {
 }
 
 #: Expressions by sqlglot's name of them: what they are called, and what to do instead.
-EXPRESSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "select": ("a subquery inside an expression", _SUBQUERY),
-        "subquery": ("a subquery inside an expression", _SUBQUERY),
-        "exists": ("EXISTS", _SUBQUERY),
-        "all": ("ALL with a subquery", _SUBQUERY),
-        "any": ("ANY with a subquery", _SUBQUERY),
-        "window": ("a window function (OVER)", _OTHER_ROWS),
-        "windowtable": ("a window of FROM", "in GROUP BY write window(ts, '1 hour', '5 minutes')"),
-        "filter": ("FILTER", "write CASE inside the aggregate: SUM(CASE WHEN … THEN x END)"),
-        "star": ("*", "name the columns"),
-        "tuple": ("a list of values in parentheses", "compare the columns one by one, with AND"),
-        "bracket": ("an element of an array or map", _ARRAYS),
-        "array": ("an ARRAY", _ARRAYS),
-        "struct": ("a STRUCT", _ARRAYS),
-        "dot": ("a field of a struct, or a function of another schema", _ARRAYS),
-        "lambda": ("a function without a name (->)", _ARRAYS),
-        "kwarg": ("an argument by name (=>)", "write the arguments in their order"),
-        "jsonextract": ("-> (a part of JSON)", _JSON),
-        "jsonextractscalar": ("->> (a part of JSON)", _JSON),
-        "jsonbextract": ("#> (a part of JSON)", _JSON),
-        "jsonbcontains": ("? (a key of JSON)", _JSON),
-        "bitwiseand": ("&", _BITS),
-        "bitwiseor": ("|", _BITS),
-        "bitwisexor": ("^", _BITS),
-        "bitwisenot": ("~", _BITS),
-        "bitwiseleftshift": ("<<", _BITS),
-        "bitwiserightshift": (">>", _BITS),
-        "regexplike": ("RLIKE", _MATCHING),
-        "regexpilike": ("matching without regard to case", _MATCHING),
-        "ilike": ("ILIKE", "write LOWER(x) LIKE 'a%'"),
-        "glob": ("GLOB", _MATCHING),
-        "similarto": ("SIMILAR TO", _MATCHING),
-        "escape": ("ESCAPE", "a backslash takes the next character of a pattern as it is"),
-        "collate": ("COLLATE", "texts compare by their characters; UPPER and LOWER make cases equal"),
-        "attimezone": ("AT TIME ZONE", "times are in UTC; add or subtract an INTERVAL"),
-        "hexstring": ("a number or BINARY in hexadecimal", "write a decimal number, or CAST('…' AS BINARY)"),
-        "bitstring": ("a number in binary", "write a decimal number"),
-        "bytestring": ("a BINARY constant", "write CAST('…' AS BINARY)"),
-        "national": ("a text with N before it", "drop the N"),
-        "rawstring": ("a text with R before it", "double the backslashes and drop the R"),
-        "placeholder": ("a parameter", "write the value"),
-        "parameter": ("a parameter", "write the value"),
-        "sessionparameter": ("a variable", "write the value"),
-        "introducer": ("a text with a character set", "write the text"),
-        "concat": ("a text beside a text", "write 'a' || 'b'"),
-        "strtodate": ("CAST with FORMAT", "texts are cast to DATE as they are: '2024-01-31'"),
-        "strtotime": ("CAST with FORMAT", "texts are cast to TIMESTAMP as they are: '2024-01-31 12:00:00'"),
-        "rollup": ("ROLLUP", "write one query for each grouping"),
-        "cube": ("CUBE", "write one query for each grouping"),
-        "groupingsets": ("GROUPING SETS", "write one query for each grouping"),
-        "ordered": ("an order inside a call", "aggregates do not look at the order of rows"),
-        "order": ("ORDER BY inside a call", "aggregates do not look at the order of rows"),
-        "distinct": ("DISTINCT", "it goes after SELECT, or into COUNT(DISTINCT x)"),
-        "withingroup": ("WITHIN GROUP", "it goes with PERCENTILE_CONT; else use PERCENTILE(x, p)"),
-        "ignorenulls": ("IGNORE NULLS", "aggregates leave NULLs out anyway"),
-        "respectnulls": ("RESPECT NULLS", "aggregates leave NULLs out"),
-        "slice": ("a slice of an array", _ARRAYS),
-        "overlaps": ("OVERLAPS", "compare the ends of both with < and AND"),
-        "intdiv": ("DIV", "it takes two operands: x DIV y"),
-        "xor": ("XOR", "write (a OR b) AND NOT (a AND b)"),
-        "prior": ("PRIOR", "recursion over a stream is not supported"),
-        "interval": ("INTERVAL", "write INTERVAL 5 MINUTES"),
-        "propertyeq": ("= here", "compare with = inside an expression, without a name before it"),
-        "alias": ("AS inside an expression", "give names to whole columns of the select list"),
-        "pivotalias": ("AS inside an expression", "give names to whole columns of the select list"),
-        "datatype": ("a type here", "CAST(x AS type) changes the type of a value"),
-        "var": ("a word here", "quote texts with '…' and names with `…`"),
-        "case": ("CASE", "write CASE WHEN … THEN … ELSE … END"),
-    }
-)
+EXPRESSIONS: Mapping[str, tuple[str, str]] = {
+    "select": ("a subquery inside an expression", _SUBQUERY),
+    "subquery": ("a subquery inside an expression", _SUBQUERY),
+    "exists": ("EXISTS", _SUBQUERY),
+    "all": ("ALL with a subquery", _SUBQUERY),
+    "any": ("ANY with a subquery", _SUBQUERY),
+    "window": ("a window function (OVER)", _OTHER_ROWS),
+    "windowtable": ("a window of FROM", "in GROUP BY write window(ts, '1 hour', '5 minutes')"),
+    "filter": ("FILTER", "write CASE inside the aggregate: SUM(CASE WHEN … THEN x END)"),
+    "star": ("*", "name the columns"),
+    "tuple": ("a list of values in parentheses", "compare the columns one by one, with AND"),
+    "bracket": ("an element of an array or map", _ARRAYS),
+    "array": ("an ARRAY", _ARRAYS),
+    "struct": ("a STRUCT", _ARRAYS),
+    "dot": ("a field of a struct, or a function of another schema", _ARRAYS),
+    "lambda": ("a function without a name (->)", _ARRAYS),
+    "kwarg": ("an argument by name (=>)", "write the arguments in their order"),
+    "jsonextract": ("-> (a part of JSON)", _JSON),
+    "jsonextractscalar": ("->> (a part of JSON)", _JSON),
+    "jsonbextract": ("#> (a part of JSON)", _JSON),
+    "jsonbcontains": ("? (a key of JSON)", _JSON),
+    "bitwiseand": ("&", _BITS),
+    "bitwiseor": ("|", _BITS),
+    "bitwisexor": ("^", _BITS),
+    "bitwisenot": ("~", _BITS),
+    "bitwiseleftshift": ("<<", _BITS),
+    "bitwiserightshift": (">>", _BITS),
+    "regexplike": ("RLIKE", _MATCHING),
+    "regexpilike": ("matching without regard to case", _MATCHING),
+    "ilike": ("ILIKE", "write LOWER(x) LIKE 'a%'"),
+    "glob": ("GLOB", _MATCHING),
+    "similarto": ("SIMILAR TO", _MATCHING),
+    "escape": ("ESCAPE", "a backslash takes the next character of a pattern as it is"),
+    "collate": ("COLLATE", "texts compare by their characters; UPPER and LOWER make cases equal"),
+    "attimezone": ("AT TIME ZONE", "times are in UTC; add or subtract an INTERVAL"),
+    "hexstring": ("a number or BINARY in hexadecimal", "write a decimal number, or CAST('…' AS BINARY)"),
+    "bitstring": ("a number in binary", "write a decimal number"),
+    "bytestring": ("a BINARY constant", "write CAST('…' AS BINARY)"),
+    "national": ("a text with N before it", "drop the N"),
+    "rawstring": ("a text with R before it", "double the backslashes and drop the R"),
+    "placeholder": ("a parameter", "write the value"),
+    "parameter": ("a parameter", "write the value"),
+    "sessionparameter": ("a variable", "write the value"),
+    "introducer": ("a text with a character set", "write the text"),
+    "concat": ("a text beside a text", "write 'a' || 'b'"),
+    "strtodate": ("CAST with FORMAT", "texts are cast to DATE as they are: '2024-01-31'"),
+    "strtotime": ("CAST with FORMAT", "texts are cast to TIMESTAMP as they are: '2024-01-31 12:00:00'"),
+    "rollup": ("ROLLUP", "write one query for each grouping"),
+    "cube": ("CUBE", "write one query for each grouping"),
+    "groupingsets": ("GROUPING SETS", "write one query for each grouping"),
+    "ordered": ("an order inside a call", "aggregates do not look at the order of rows"),
+    "order": ("ORDER BY inside a call", "aggregates do not look at the order of rows"),
+    "distinct": ("DISTINCT", "it goes after SELECT, or into COUNT(DISTINCT x)"),
+    "withingroup": ("WITHIN GROUP", "it goes with PERCENTILE_CONT; else use PERCENTILE(x, p)"),
+    "ignorenulls": ("IGNORE NULLS", "aggregates leave NULLs out anyway"),
+    "respectnulls": ("RESPECT NULLS", "aggregates leave NULLs out"),
+    "slice": ("a slice of an array", _ARRAYS),
+    "overlaps": ("OVERLAPS", "compare the ends of both with < and AND"),
+    "intdiv": ("DIV", "it takes two operands: x DIV y"),
+    "xor": ("XOR", "write (a OR b) AND NOT (a AND b)"),
+    "prior": ("PRIOR", "recursion over a stream is not supported"),
+    "interval": ("INTERVAL", "write INTERVAL 5 MINUTES"),
+    "propertyeq": ("= here", "compare with = inside an expression, without a name before it"),
+    "alias": ("AS inside an expression", "give names to whole columns of the select list"),
+    "pivotalias": ("AS inside an expression", "give names to whole columns of the select list"),
+    "datatype": ("a type here", "CAST(x AS type) changes the type of a value"),
+    "var": ("a word here", "quote texts with '…' and names with `…`"),
+    "case": ("CASE", "write CASE WHEN … THEN … ELSE … END"),
+}
 
 #: Functions of others, by what they have to do with: the names, and what to do instead.
 _FUNCTIONS: tuple[tuple[str, str], ...] = (
@@ -204,9 +201,7 @@ _FUNCTIONS: tuple[tuple[str, str], ...] = (
 )
 
 #: What to do instead of a function, by its name.
-FUNCTIONS: Mapping[str, str] = MappingProxyType(
-    {name: advice for names, advice in _FUNCTIONS for name in names.split()}
-)
+FUNCTIONS: Mapping[str, str] = {name: advice for names, advice in _FUNCTIONS for name in names.split()}
 
 #: Functions that are written without parentheses, and look like columns.
 WITHOUT_PARENTHESES = frozenset(
@@ -214,59 +209,55 @@ WITHOUT_PARENTHESES = frozenset(
 )
 
 #: Types of others by sqlglot's name of them, as they are written.
-TYPES: Mapping[str, str] = MappingProxyType(
-    {
-        "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
-        "TIMETZ": "TIME WITH TIME ZONE",
-        "UBIGINT": "UNSIGNED BIGINT",
-        "UINT": "UNSIGNED INT",
-        "USMALLINT": "UNSIGNED SMALLINT",
-        "UTINYINT": "UNSIGNED TINYINT",
-        "JSONB": "JSONB",
-        "USERDEFINED": "of this name",
-    }
-)
+TYPES: Mapping[str, str] = {
+    "TIMESTAMPNTZ": "TIMESTAMP_NTZ",
+    "TIMETZ": "TIME WITH TIME ZONE",
+    "UBIGINT": "UNSIGNED BIGINT",
+    "UINT": "UNSIGNED INT",
+    "USMALLINT": "UNSIGNED SMALLINT",
+    "UTINYINT": "UNSIGNED TINYINT",
+    "JSONB": "JSONB",
+    "USERDEFINED": "of this name",
+}
 
 #: What begins a statement elsewhere: what to do instead.
-STATEMENTS: Mapping[str, str] = MappingProxyType(
-    {
-        "INSERT": "rows come from a stream's source; answers go where CREATE CONTINUOUS QUERY … INTO says",
-        "UPDATE": "rows of a stream do not change",
-        "DELETE": "rows of a stream do not change; RETAIN and windows limit how long they are kept",
-        "MERGE": "rows of a stream do not change",
-        "TRUNCATE": "rows of a stream do not change; DROP the object instead",
-        "CREATE OR": "weft does not replace what has a state: DROP it first, then CREATE it",
-        "CREATE MATERIALIZED": "write CREATE CONTINUOUS QUERY name AS SELECT …, whose answers are kept up to date",
-        "CREATE TEMPORARY": "write CREATE VIEW name AS SELECT …",
-        "CREATE TEMP": "write CREATE VIEW name AS SELECT …",
-        "CREATE QUERY": "write CREATE CONTINUOUS QUERY name AS SELECT …",
-        "CREATE SOURCE": "write CREATE STREAM name (…) WATERMARK FOR … USING …",
-        "CREATE SINK": "write CREATE CONTINUOUS QUERY name INTO parquet OPTIONS (path '…') AS SELECT …",
-        "CREATE EXTERNAL": "write CREATE TABLE name (…) USING … OPTIONS (path '…'), or CREATE STREAM",
-        "CREATE INDEX": "weft makes its indexes from the conditions of the queries",
-        "CREATE FUNCTION": "there are no functions of one's own; compute the column where the rows come from",
-        "CREATE DATABASE": "a project is a directory: weft init",
-        "CREATE SCHEMA": "a project is a directory: weft init",
-        "CREATE USER": "weft token makes the tokens that readers of an edge need",
-        "DROP QUERY": "write DROP CONTINUOUS QUERY name",
-        "DROP MATERIALIZED": "write DROP CONTINUOUS QUERY name",
-        "ALTER STREAM": "DROP what reads the stream and the stream, then CREATE them with the other columns",
-        "ALTER TABLE": "DROP what reads the table and the table, then CREATE them with the other columns",
-        "ALTER VIEW": "DROP the view and CREATE it with the other SELECT",
-        "RENAME": "DROP it and CREATE it with the other name",
-        "PAUSE": "a query runs until DROP CONTINUOUS QUERY; stop weft run to pause all",
-        "RESUME": "write ALTER QUERY name RESUME",
-        "REFRESH": "tables are read at each start: stop weft run and start it again",
-        "GRANT": "weft token makes the tokens that readers of an edge need",
-        "REVOKE": "weft token makes the tokens that readers of an edge need",
-        "USE": "a project is a directory: name it with --project",
-        "BEGIN": "weft register runs all statements of a file or none",
-        "COMMIT": "weft register runs all statements of a file or none",
-        "START": "weft run starts a project",
-        "STOP": "Ctrl-C stops weft run",
-        "VALUES": "rows come from streams and tables; CREATE TABLE … USING csv reads a file of them",
-    }
-)
+STATEMENTS: Mapping[str, str] = {
+    "INSERT": "rows come from a stream's source; answers go where CREATE CONTINUOUS QUERY … INTO says",
+    "UPDATE": "rows of a stream do not change",
+    "DELETE": "rows of a stream do not change; RETAIN and windows limit how long they are kept",
+    "MERGE": "rows of a stream do not change",
+    "TRUNCATE": "rows of a stream do not change; DROP the object instead",
+    "CREATE OR": "weft does not replace what has a state: DROP it first, then CREATE it",
+    "CREATE MATERIALIZED": "write CREATE CONTINUOUS QUERY name AS SELECT …, whose answers are kept up to date",
+    "CREATE TEMPORARY": "write CREATE VIEW name AS SELECT …",
+    "CREATE TEMP": "write CREATE VIEW name AS SELECT …",
+    "CREATE QUERY": "write CREATE CONTINUOUS QUERY name AS SELECT …",
+    "CREATE SOURCE": "write CREATE STREAM name (…) WATERMARK FOR … USING …",
+    "CREATE SINK": "write CREATE CONTINUOUS QUERY name INTO parquet OPTIONS (path '…') AS SELECT …",
+    "CREATE EXTERNAL": "write CREATE TABLE name (…) USING … OPTIONS (path '…'), or CREATE STREAM",
+    "CREATE INDEX": "weft makes its indexes from the conditions of the queries",
+    "CREATE FUNCTION": "there are no functions of one's own; compute the column where the rows come from",
+    "CREATE DATABASE": "a project is a directory: weft init",
+    "CREATE SCHEMA": "a project is a directory: weft init",
+    "CREATE USER": "weft token makes the tokens that readers of an edge need",
+    "DROP QUERY": "write DROP CONTINUOUS QUERY name",
+    "DROP MATERIALIZED": "write DROP CONTINUOUS QUERY name",
+    "ALTER STREAM": "DROP what reads the stream and the stream, then CREATE them with the other columns",
+    "ALTER TABLE": "DROP what reads the table and the table, then CREATE them with the other columns",
+    "ALTER VIEW": "DROP the view and CREATE it with the other SELECT",
+    "RENAME": "DROP it and CREATE it with the other name",
+    "PAUSE": "a query runs until DROP CONTINUOUS QUERY; stop weft run to pause all",
+    "RESUME": "write ALTER QUERY name RESUME",
+    "REFRESH": "tables are read at each start: stop weft run and start it again",
+    "GRANT": "weft token makes the tokens that readers of an edge need",
+    "REVOKE": "weft token makes the tokens that readers of an edge need",
+    "USE": "a project is a directory: name it with --project",
+    "BEGIN": "weft register runs all statements of a file or none",
+    "COMMIT": "weft register runs all statements of a file or none",
+    "START": "weft run starts a project",
+    "STOP": "Ctrl-C stops weft run",
+    "VALUES": "rows come from streams and tables; CREATE TABLE … USING csv reads a file of them",
+}
 
 
 _WINDOW = "put the window after the stream in FROM: FROM trades [RANGE 1 HOUR SLIDE 5 MINUTES], or HOP, or TUMBLE"
@@ -274,8 +265,7 @@ _COLUMN = "a column has a name and a type, and no more"
 _LIMIT = "answers have no order; keep the top rows where you read them"
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """What is wrong, what to do, and the number of the token to point at."""
 
     message: str
@@ -283,40 +273,40 @@ class Advice:
     at: int
 
 
-#: Words at which the parser stops, and what to say there.
-_AT: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    (("WINDOW", "TUMBLING"), "WINDOW TUMBLING is not supported", _WINDOW),
-    (("WINDOW", "HOPPING"), "WINDOW HOPPING is not supported", _WINDOW),
-    (("WINDOW", "SESSION"), "WINDOW SESSION is not supported", "windows have a fixed length: [RANGE … SLIDE …]"),
-    (("WINDOW",), "the WINDOW clause is not supported", "there is no OVER; aggregate over a window in FROM"),
-    (("EMIT", "CHANGES"), "EMIT CHANGES is not supported", "drop it: without a window every change is an answer"),
-    (("EMIT", "FINAL"), "EMIT FINAL is not supported", "drop it: with a window the answer comes when it has closed"),
-    (("EMIT",), "EMIT is only followed by EMPTY", "write EMIT EMPTY, or drop it"),
-    (("FETCH",), "FETCH is not supported", _LIMIT),
-    (
-        ("MATCH_RECOGNIZE",),
-        "MATCH_RECOGNIZE is not supported",
-        "patterns over rows are not supported; join the stream with itself",
-    ),
-    (("NOT", "NULL"), "NOT NULL is not supported", f"{_COLUMN}; a query can say WHERE x IS NOT NULL"),
-    (("PRIMARY", "KEY"), "PRIMARY KEY is not supported", f"{_COLUMN}; SELECT DISTINCT … RETAIN … drops repetitions"),
-    (("PRIMARY KEY",), "PRIMARY KEY is not supported", f"{_COLUMN}; SELECT DISTINCT … RETAIN … drops repetitions"),
-    (("PARTITIONED", "BY"), "PARTITIONED BY is not supported", "folders such as day=1 are read as they are"),
-    (("PARTITIONED BY",), "PARTITIONED BY is not supported", "folders such as day=1 are read as they are"),
-    (("LOCATION",), "LOCATION is not supported", "write OPTIONS (path '…')"),
-    (("WITH", "("), "WITH (…) is not supported", "write USING format OPTIONS (name 'value', …)"),
-    (("CASCADE",), "CASCADE is not supported", "drop what reads it first"),
-    (("RESTRICT",), "RESTRICT is not supported", "drop the word: what others read is never dropped"),
-)
+_NO_PATTERNS = "patterns over rows are not supported; join the stream with itself"
+
+#: Words at which the parser stops, and what to do instead.
+_AT: Mapping[str, str] = {
+    "WINDOW TUMBLING": _WINDOW,
+    "WINDOW HOPPING": _WINDOW,
+    "WINDOW SESSION": "windows have a fixed length: [RANGE … SLIDE …]",
+    "WINDOW": "there is no OVER; aggregate over a window in FROM",
+    "EMIT CHANGES": "drop it: without a window every change is an answer",
+    "EMIT FINAL": "drop it: with a window the answer comes when it has closed",
+    "EMIT": "write EMIT EMPTY, or drop it",
+    "FETCH": _LIMIT,
+    "MATCH_RECOGNIZE": _NO_PATTERNS,
+    "NOT NULL": f"{_COLUMN}; a query can say WHERE x IS NOT NULL",
+    "PRIMARY KEY": f"{_COLUMN}; SELECT DISTINCT … RETAIN … drops repetitions",
+    "PARTITIONED BY": "folders such as day=1 are read as they are",
+    "LOCATION": "write OPTIONS (path '…')",
+    "WITH (": "write USING format OPTIONS (name 'value', …)",
+    "CASCADE": "drop what reads it first",
+    "RESTRICT": "drop the word: what others read is never dropped",
+}
+
+#: What is said of words at which the parser stops, where that is not just that they are not supported.
+_SAID: Mapping[str, str] = {
+    "WINDOW": "the WINDOW clause is not supported",
+    "EMIT": "EMIT is only followed by EMPTY",
+    "WITH (": "WITH (…) is not supported",
+}
 
 #: Calls in whose parentheses the parser stops, because it reads only arguments with commas between them.
 _INSIDE: dict[str, tuple[str, str]] = {
     "SESSION": ("SESSION is not supported", "windows have a fixed length: [RANGE … SLIDE …], HOP or TUMBLE"),
     "CUMULATE": ("CUMULATE is not supported", "use [RANGE … SLIDE …], HOP or TUMBLE, or a query for each length"),
-    "MATCH_RECOGNIZE": (
-        "MATCH_RECOGNIZE is not supported",
-        "patterns over rows are not supported; join the stream with itself",
-    ),
+    "MATCH_RECOGNIZE": ("MATCH_RECOGNIZE is not supported", _NO_PATTERNS),
     "TRIM": (
         "TRIM takes a text and nothing else",
         "write TRIM(s), LTRIM(s) or RTRIM(s); REPLACE(s, x) removes every x",
@@ -335,10 +325,10 @@ def advice(tokens: Sequence[Token], stopped: int) -> Advice | None:
 
 def at_token(tokens: Sequence[Token], stopped: int) -> Advice | None:
     """What to say of the words at a token."""
-    here = tuple(token.text.upper() for token in tokens[stopped : stopped + 2])
-    for words, message, hint in _AT:
-        if here[: len(words)] == words:
-            return Advice(message, hint, stopped)
+    here = " ".join(token.text.upper() for token in tokens[stopped : stopped + 2])  # PRIMARY KEY is one token, or two
+    for words, hint in _AT.items():
+        if f"{here} ".startswith(f"{words} "):
+            return Advice(_SAID.get(words, f"{words} is not supported"), hint, stopped)
     if here and stopped and tokens[stopped - 1].text.upper() == "TOP":
         return Advice("TOP is not supported", _LIMIT, stopped - 1)
     return None
