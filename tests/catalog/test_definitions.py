@@ -11,7 +11,6 @@ from tests.catalog.examples import FIELDS, TRADES, answers, query, selection, vi
 from weft.algebra import Input, Query, SetOperation, SetOperator, Sink, Stream, View
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog, CatalogError
-from weft.catalog.catalog_errors import CatalogReadOnly, DuplicateName, NameInUse, UnknownName
 from weft.sql import Names
 
 QUOTES = replace(TRADES, name="Quotes")
@@ -70,11 +69,11 @@ def test_a_query_keeps_the_stream_it_was_bound_to_even_if_another_is_registered(
 
 def test_a_name_is_taken_whatever_its_case_and_whatever_has_it(catalog: Catalog) -> None:
     catalog.add(query("Hot"))
-    with pytest.raises(DuplicateName, match=r"query 'HOT' cannot be added.* has a query 'Hot'; drop that first"):
+    with pytest.raises(CatalogError, match=r"query 'HOT' cannot be added.* has a query 'Hot'; drop that first"):
         catalog.add(query("HOT"))
-    with pytest.raises(DuplicateName, match="a stream 'trades'"):
+    with pytest.raises(CatalogError, match="a stream 'trades'"):
         catalog.add(view("Trades"))
-    with pytest.raises(DuplicateName, match="a query 'Hot'"):
+    with pytest.raises(CatalogError, match="a query 'Hot'"):
         catalog.add(replace(TRADES, name="hot"))
     assert catalog.known_names() == ["trades", "Hot"]
 
@@ -88,19 +87,19 @@ def test_a_dropped_name_is_free_again(catalog: Catalog) -> None:
 
 
 def test_an_unknown_name_is_reported_with_the_closest_one(catalog: Catalog) -> None:
-    with pytest.raises(UnknownName, match=r"no stream 'trade' in .*catalog\.sqlite; did you mean 'trades'\?"):
+    with pytest.raises(CatalogError, match=r"no stream 'trade' in .*catalog\.sqlite; did you mean 'trades'\?"):
         catalog.get(Stream, "trade")
-    with pytest.raises(UnknownName, match=r"no query 'trades' .*; create it first"):
+    with pytest.raises(CatalogError, match=r"no query 'trades' .*; create it first"):
         catalog.drop(Query, "trades")
-    with pytest.raises(UnknownName, match="no view 'v'"):
+    with pytest.raises(CatalogError, match="no view 'v'"):
         catalog.get(View, "v")
 
 
 def test_what_is_read_must_be_registered(catalog: Catalog) -> None:
     for unbound in (query("q", QUOTES), query("q", answers("p")), query("q", answers("trades"))):
-        with pytest.raises(UnknownName):
+        with pytest.raises(CatalogError, match="there is no "):
             catalog.add(unbound)
-    with pytest.raises(UnknownName, match="query 'q'"):
+    with pytest.raises(CatalogError, match="query 'q'"):
         catalog.add(query("q", answers("q")))
     assert catalog.known_names() == ["trades"]
 
@@ -112,9 +111,9 @@ def test_a_stream_that_is_read_is_not_dropped(catalog: Catalog) -> None:
     catalog.add(Query("u", union(QUOTES, TRADES), None))
     join = replace(selection(), inputs=(Input(TRADES, "a"), Input(QUOTES, "b"), Input(TRADES, "c")))
     catalog.add(Query("j", join, None))
-    with pytest.raises(NameInUse, match="stream 'Trades' is read by 'q', 'v', 'u', 'j'; drop what reads it first") as e:
+    with pytest.raises(CatalogError, match="stream 'Trades' is read by 'q', 'v', 'u', 'j'; drop what reads it first"):
         catalog.drop(Stream, "Trades")
-    assert e.value.dependents == ("q", "v", "u", "j") == catalog.readers("TRADES")
+    assert catalog.readers("TRADES") == ("q", "v", "u", "j")
     for name in ("q", "u", "j"):
         catalog.drop(Query, name)
     catalog.drop(Stream, "quotes")
@@ -127,7 +126,7 @@ def test_a_query_that_is_read_is_not_dropped(catalog: Catalog) -> None:
     catalog.add(query("Base"))
     for n in range(7):
         catalog.add(query(f"top{n}", answers("base")))
-    with pytest.raises(NameInUse, match=r"query 'base' is read by 'top0', .*'top4' and 2 more"):
+    with pytest.raises(CatalogError, match=r"query 'base' is read by 'top0', .*'top4' and 2 more"):
         catalog.drop(Query, "base")
     for n in range(7):
         catalog.drop(Query, f"top{n}")
@@ -148,7 +147,7 @@ def test_a_reader_changes_nothing(catalog: Catalog) -> None:
             lambda: reader.append_plan(1, ()),
             lambda: reader.answer(1, ""),
         ):
-            with pytest.raises(CatalogReadOnly, match="opened for reading"):
+            with pytest.raises(CatalogError, match="opened for reading"):
                 change()
 
 

@@ -14,15 +14,6 @@ import pytest
 from tests.catalog.examples import SYMBOLS, TRADES, join_with_table, query
 from weft.algebra import Query, Table
 from weft.catalog import CATALOG_FILE, Catalog, CatalogError, schema
-from weft.catalog.catalog_errors import (
-    CatalogCorrupt,
-    CatalogMissing,
-    CatalogTooNew,
-    CatalogTooOld,
-    CatalogUnavailable,
-    NameInUse,
-    NotACatalog,
-)
 
 
 @pytest.fixture
@@ -56,7 +47,7 @@ def test_the_writer_syncs_normally_and_checks_foreign_keys(catalog: Catalog) -> 
 
 
 def test_reading_needs_a_catalog_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(CatalogMissing, match=r"no catalog at .*; create one by opening it for writing"):
+    with pytest.raises(CatalogError, match=r"no catalog at .*; create one by opening it for writing"):
         Catalog.open(tmp_path, write=False)
     assert list(tmp_path.iterdir()) == []
     Catalog.open(tmp_path).close()
@@ -70,13 +61,13 @@ def test_reading_needs_a_catalog_and_leaves_nothing_behind(tmp_path: Path) -> No
 def test_a_missing_directory_is_reported(tmp_path: Path, write: bool) -> None:
     (tmp_path / "file").touch()
     for name in ("missing", "file", "file/below"):
-        with pytest.raises(CatalogUnavailable, match=r"is not a directory.*create it first"):
+        with pytest.raises(CatalogError, match=r"is not a directory.*create it first"):
             Catalog.open(tmp_path / name, write=write)
 
 
 def test_a_file_left_empty_by_a_crash_is_as_good_as_none(tmp_path: Path) -> None:
     (tmp_path / CATALOG_FILE).touch()
-    with pytest.raises(CatalogMissing, match="still empty"):
+    with pytest.raises(CatalogError, match="still empty"):
         Catalog.open(tmp_path, write=False)
     with Catalog.open(tmp_path) as catalog:
         catalog.add(TRADES)
@@ -88,7 +79,7 @@ def test_another_programs_database_is_refused_and_not_touched(tmp_path: Path, wr
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE precious (x)")
     before = path.read_bytes()
-    with pytest.raises(NotACatalog, match="another program's database; move it away"):
+    with pytest.raises(CatalogError, match="another program's database; move it away"):
         Catalog.open(tmp_path, write=write)
     assert path.read_bytes() == before
 
@@ -96,14 +87,14 @@ def test_another_programs_database_is_refused_and_not_touched(tmp_path: Path, wr
 @pytest.mark.parametrize("write", [True, False])
 def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, write: bool) -> None:
     (tmp_path / CATALOG_FILE).write_text("SELECT * FROM the_wrong_file;\n" * 100)
-    with pytest.raises(NotACatalog, match=r"catalog\.sqlite is not an SQLite file; move it away"):
+    with pytest.raises(CatalogError, match=r"catalog\.sqlite is not an SQLite file; move it away"):
         Catalog.open(tmp_path, write=write)
 
 
 @pytest.mark.parametrize("write", [True, False])
 def test_a_directory_in_its_place_is_refused(tmp_path: Path, write: bool) -> None:
     (tmp_path / CATALOG_FILE).mkdir()
-    with pytest.raises(CatalogUnavailable, match="cannot be opened"):
+    with pytest.raises(CatalogError, match="cannot be opened"):
         Catalog.open(tmp_path, write=write)
 
 
@@ -111,7 +102,7 @@ def test_damage_is_found_on_opening_for_writing(filled: Path) -> None:
     data = bytearray(filled.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 20_000] = bytes(20_000)
     filled.write_bytes(data)
-    with pytest.raises(CatalogCorrupt, match=r"is damaged .*; restore it from a backup"):
+    with pytest.raises(CatalogError, match=r"is damaged .*; restore it from a backup"):
         Catalog.open(filled.parent)
     Path(filled.parent / CATALOG_FILE).unlink()
     Catalog.open(filled.parent).close()  # the lock was let go
@@ -119,9 +110,9 @@ def test_damage_is_found_on_opening_for_writing(filled: Path) -> None:
 
 def test_a_truncated_file_is_refused(filled: Path) -> None:
     os.truncate(filled, filled.stat().st_size // 2)
-    with pytest.raises(CatalogCorrupt):
+    with pytest.raises(CatalogError, match="is damaged"):
         Catalog.open(filled.parent)
-    with pytest.raises(CatalogCorrupt), Catalog.open(filled.parent, write=False) as reader:
+    with pytest.raises(CatalogError, match="is damaged"), Catalog.open(filled.parent, write=False) as reader:
         reader.queries()
 
 
@@ -131,7 +122,7 @@ def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
         schema.write_checksums(connection)
     with Catalog.open(filled.parent) as catalog:
         assert catalog.query("q2") == query("q2")
-        with pytest.raises(CatalogCorrupt, match=r"query 'q3': row 0 names 'Unheard'.*restore"):
+        with pytest.raises(CatalogError, match=r"query 'q3': row 0 names 'Unheard'.*restore"):
             catalog.queries()
 
 
@@ -153,7 +144,7 @@ def test_a_value_that_is_not_as_it_was_written_is_noticed(filled: Path, write: b
     with closing(sqlite3.connect(filled)) as connection, connection:
         assert connection.execute(damage).rowcount == 1
     named = "views" if table == "checksums" else table
-    with pytest.raises(CatalogCorrupt, match=f"the checksum of its table '{named}' differs.*restore"):
+    with pytest.raises(CatalogError, match=f"the checksum of its table '{named}' differs.*restore"):
         Catalog.open(filled.parent, write=write)
 
 
@@ -177,7 +168,7 @@ def test_a_file_of_a_newer_weft_is_refused_and_not_touched(filled: Path, write: 
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute(f"PRAGMA user_version = {newer}")
     before = filled.read_bytes()
-    with pytest.raises(CatalogTooNew, match=f"schema version {newer} and .* newer weft wrote it; upgrade weft"):
+    with pytest.raises(CatalogError, match=f"schema version {newer} and .* newer weft wrote it; upgrade weft"):
         Catalog.open(filled.parent, write=write)
     assert filled.read_bytes() == before
 
@@ -187,7 +178,7 @@ def test_a_file_of_an_older_weft_is_refused_and_not_touched(filled: Path, write:
     with closing(sqlite3.connect(filled)) as connection:
         connection.execute("PRAGMA user_version = 1")
     before = filled.read_bytes()
-    with pytest.raises(CatalogTooOld, match=r"version 1 and this weft reads .* older weft wrote it; move it away"):
+    with pytest.raises(CatalogError, match=r"version 1 and this weft reads .* older weft wrote it; move it away"):
         Catalog.open(filled.parent, write=write)
     assert filled.read_bytes() == before
 
@@ -218,7 +209,7 @@ def test_names_and_numbers_are_there_when_it_is_opened_again(tmp_path: Path) -> 
         catalog.add(join_with_table("d"))
         # The number of what was dropped is not used again.
         assert catalog.table_numbers() == {"symbols": max(numbers.values()) + 2}
-        with pytest.raises(NameInUse):
+        with pytest.raises(CatalogError, match="table 'symbols' is read by 'd'"):
             catalog.drop(Table, "symbols")
         catalog.drop(Query, "d")
         catalog.drop(Table, "symbols")

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.catalog.examples import selection
-from weft.catalog import Catalog, CycleStatistics, PlanVersion, Request
-from weft.catalog.catalog_errors import CatalogCorrupt, DuplicateName, UnknownName
+from weft.catalog import Catalog, CycleStatistics, Request
+from weft.catalog.catalog_errors import CatalogError
 
 
 def test_settings_keep_their_value_and_its_type(catalog: Catalog) -> None:
@@ -70,12 +70,12 @@ def test_plans_are_appended(catalog: Catalog) -> None:
     assert catalog.latest_plan() is None
     catalog.append_plan(1, selection())
     catalog.append_plan(5, (selection(), 2))
-    assert catalog.plan(1) == PlanVersion(1, selection())
-    assert catalog.latest_plan() == PlanVersion(5, (selection(), 2))
+    assert catalog.plan(1) == selection()
+    assert catalog.latest_plan() == (selection(), 2)
     for number in (5, 3):
-        with pytest.raises(DuplicateName, match=rf"plan {number} .*: its latest is 5; number it above that"):
+        with pytest.raises(CatalogError, match=rf"plan {number} .*: its latest is 5; number it above that"):
             catalog.append_plan(number, ())
-    with pytest.raises(UnknownName, match="there is no plan 2"):
+    with pytest.raises(CatalogError, match="there is no plan 2"):
         catalog.plan(2)
 
 
@@ -85,11 +85,11 @@ def test_what_cannot_be_read_is_named(catalog: Catalog) -> None:
     catalog.record_statistics(1, {"k": {}})
     for table, column in (("plans", "plan"), ("settings", "value"), ("statistics", "numbers")):
         catalog._database.execute(f"UPDATE {table} SET {column} = '[[\"Unheard\"]]'")
-    with pytest.raises(CatalogCorrupt, match="plan 1: "):
+    with pytest.raises(CatalogError, match="plan 1: "):
         catalog.plan(1)
-    with pytest.raises(CatalogCorrupt, match="setting 'a': "):
+    with pytest.raises(CatalogError, match="setting 'a': "):
         catalog.settings()
-    with pytest.raises(CatalogCorrupt, match="statistics of 'k': "):
+    with pytest.raises(CatalogError, match="statistics of 'k': "):
         catalog.latest_statistics()
 
 
@@ -106,9 +106,9 @@ def test_requests_wait_in_order_until_they_are_answered(catalog: Catalog) -> Non
 def test_a_request_is_answered_once(catalog: Catalog) -> None:
     number = catalog.submit("one")
     catalog.answer(number, "done")
-    with pytest.raises(DuplicateName, match=f"request {number} .* answered"):
+    with pytest.raises(CatalogError, match=f"request {number} .* answered"):
         catalog.answer(number, "again")
-    with pytest.raises(UnknownName, match="no request 99"):
+    with pytest.raises(CatalogError, match="no request 99"):
         catalog.answer(99, "")
     assert catalog.request(number).answer == "done"
 
@@ -117,13 +117,13 @@ def test_a_request_is_withdrawn_before_its_answer_or_not_at_all(catalog: Catalog
     with Catalog.open(catalog.path.parent, write=False) as reader:
         first, second = reader.submit("one"), reader.submit("two")
         assert reader.withdraw(first)
-        with pytest.raises(UnknownName, match=f"no request {first} .* withdrawn"):
+        with pytest.raises(CatalogError, match=f"no request {first} .* withdrawn"):
             catalog.answer(first, "done")
         catalog.answer(second, "done")
         assert not reader.withdraw(second)
         assert reader.request(second).answer == "done"
         reader.delete_request(second)
-        with pytest.raises(UnknownName):
+        with pytest.raises(CatalogError, match="there is no request"):
             reader.request(second)
 
 
@@ -134,5 +134,5 @@ def test_answers_that_are_not_read_are_deleted_after_an_hour(catalog: Catalog) -
     catalog._database.execute("UPDATE requests SET answered = answered - 4000 WHERE id = ?", (old,))
     catalog.answer(last, "done")
     assert catalog.request(new).answer == "done"
-    with pytest.raises(UnknownName):
+    with pytest.raises(CatalogError, match="there is no request"):
         catalog.request(old)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from tests.runtime.projects import run_to_the_end, write_rows
 from weft.catalog import COPY_FILE
-from weft.catalog.catalog_errors import CatalogLost
+from weft.catalog.catalog_errors import CatalogError
 from weft.cli.app import app
 from weft.loom import Loom
 from weft.runtime.failures.errors import EngineError
@@ -82,7 +82,7 @@ def test_a_catalog_that_was_lost_or_is_older_comes_back_from_the_state(project: 
             said = weft(command, *where)
             assert said.exit_code == 2, said.output
             assert "has the state of its queries; bring the catalog back with" in said.output
-        with pytest.raises(CatalogLost):
+        with pytest.raises(CatalogError, match="bring the catalog back"):
             Loom.open(project.directory)
         assert weft("init", str(project.directory), "--recover").exit_code == 0
     project.run()

@@ -1,6 +1,6 @@
 """What is registered, measured and planned, in one SQLite file."""
 
-from weft.catalog.catalog import CATALOG_FILE, Catalog, CycleStatistics, PlanVersion, Request
+from weft.catalog.catalog import CATALOG_FILE, Catalog, CycleStatistics, Request
 from weft.catalog.catalog_errors import CatalogError, CatalogLocked
 from weft.catalog.codec import decode, encode, register
 from weft.catalog.database import COPY_FILE
@@ -16,7 +16,6 @@ __all__ = [
     "CatalogLocked",
     "CycleStatistics",
     "MemberItinerary",
-    "PlanVersion",
     "Representative",
     "Request",
     "Writer",

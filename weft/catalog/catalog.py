@@ -38,7 +38,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from weft.algebra import Value
-from weft.catalog.catalog_errors import CatalogUnavailable, DuplicateName, UnknownName
+from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
@@ -61,14 +61,6 @@ class CycleStatistics:
     key: str
     cycle: int
     numbers: Mapping[str, int | float]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanVersion:
-    """A plan and the number it was stored under."""
-
-    number: int
-    plan: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class Catalog(Definitions):
         """
         directory = Path(directory)
         if not os.path.isdir(directory):
-            raise CatalogUnavailable(f"{directory} is not a directory, or not within reach; create it first")
+            raise CatalogError(f"{directory} is not a directory, or not within reach; create it first")
         lock = WriterLock(directory, patience) if write else None
         try:
             refuse_lost(directory / CATALOG_FILE)
@@ -238,25 +230,26 @@ class Catalog(Definitions):
         with self._database.transaction():
             ((latest,),) = self._database.execute("SELECT max(number) FROM plans")
             if latest is not None and number <= latest:
-                raise DuplicateName(
+                raise CatalogError(
                     f"plan {number} cannot be added to {self.path}: its latest is {latest}; number it above that"
                 )
             self._database.execute("INSERT INTO plans (number, plan) VALUES (?, ?)", (number, dumps(plan)))
 
-    def plan(self, number: int) -> PlanVersion:
-        rows = self._database.execute("SELECT number, plan FROM plans WHERE number = ?", (number,))
-        if not rows:
-            raise UnknownName(f"there is no plan {number} in {self.path}; it was never stored, or is forgotten")
-        return self._plan_version(rows[0])
+    def plan(self, number: int) -> Any:
+        for (plan,) in self._database.execute("SELECT plan FROM plans WHERE number = ?", (number,)):
+            return self._database.decode(f"plan {number}", plan)
+        raise CatalogError(f"there is no plan {number} in {self.path}; it was never stored, or is forgotten")
 
     def plan_digest(self, number: int) -> str | None:
         """Return what tells the plan under a number from any other; None if there is no such plan."""
         rows = self._database.execute("SELECT plan FROM plans WHERE number = ?", (number,))
         return blake2b(rows[0][0].encode(), digest_size=16).hexdigest() if rows else None
 
-    def latest_plan(self) -> PlanVersion | None:
-        rows = self._database.execute("SELECT number, plan FROM plans ORDER BY number DESC LIMIT 1")
-        return self._plan_version(rows[0]) if rows else None
+    def latest_plan(self) -> Any:
+        """The plan with the highest number; None if there is none yet."""
+        for number, plan in self._database.execute("SELECT number, plan FROM plans ORDER BY number DESC LIMIT 1"):
+            return self._database.decode(f"plan {number}", plan)
+        return None
 
     # -- requests of other processes ---------------------------------------------------------------------------------
 
@@ -288,7 +281,9 @@ class Catalog(Definitions):
     def request(self, number: int) -> Request:
         rows = self._database.execute(f"{_REQUESTS} WHERE id = ?", (number,))
         if not rows:
-            raise UnknownName(f"there is no request {number} in {self.path}; it was withdrawn, or answered and deleted")
+            raise CatalogError(
+                f"there is no request {number} in {self.path}; it was withdrawn, or answered and deleted"
+            )
         return Request(*rows[0])
 
     def answer(self, number: int, answer: str) -> None:
@@ -297,7 +292,7 @@ class Catalog(Definitions):
         now = time.time()
         with self._database.transaction():
             if self.request(number).answer is not None:
-                raise DuplicateName(f"request {number} in {self.path} has been answered; answer each request once")
+                raise CatalogError(f"request {number} in {self.path} has been answered; answer each request once")
             self._database.execute("UPDATE requests SET answer = ?, answered = ? WHERE id = ?", (answer, now, number))
             self._database.execute("DELETE FROM requests WHERE answered < ?", (now - _ANSWERS_KEPT,))
 
@@ -317,10 +312,6 @@ class Catalog(Definitions):
     def _statistics(self, row: Row) -> CycleStatistics:
         key, cycle, numbers = row
         return CycleStatistics(key, cycle, dict(self._database.decode(f"the statistics of '{key}'", numbers)))
-
-    def _plan_version(self, row: Row) -> PlanVersion:
-        number, plan = row
-        return PlanVersion(number, self._database.decode(f"plan {number}", plan))
 
 
 _REQUESTS: Final = "SELECT id, script, answer FROM requests"

@@ -10,7 +10,7 @@ import json
 from typing import Any
 from zlib import crc32
 
-from weft.catalog.catalog_errors import CatalogCorrupt
+from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.codec import dumps, register
 from weft.catalog.database import Database
 from weft.plan.log_ids import LogId
@@ -46,7 +46,7 @@ class Computations:
 
     def _read(self, number: int, document: str, checksum: int) -> Computation:
         if crc32(document.encode()) != checksum:
-            raise CatalogCorrupt(f"node {number} of the shared network is not as it was written")
+            raise CatalogError(f"node {number} of the shared network is not as it was written")
         parents, legs, predicates, timely, level, anchor, selected, anchors, joined, rows = self._database.decode(
             f"node {number}", document
         )

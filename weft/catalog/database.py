@@ -17,18 +17,7 @@ from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from weft.catalog import schema
-from weft.catalog.catalog_errors import (
-    CatalogCorrupt,
-    CatalogError,
-    CatalogLost,
-    CatalogMissing,
-    CatalogReadOnly,
-    CatalogTooNew,
-    CatalogTooOld,
-    CatalogUnavailable,
-    CodecError,
-    NotACatalog,
-)
+from weft.catalog.catalog_errors import CatalogError, CodecError
 from weft.catalog.codec import loads
 from weft.files.atomic import private, publish
 
@@ -119,11 +108,11 @@ class Database:
         try:
             return loads(text, given)
         except CodecError as error:
-            raise CatalogCorrupt(_damaged(self.path, f"{what}: {error}")) from error
+            raise CatalogError(_damaged(self.path, f"{what}: {error}")) from error
 
     def require_writable(self) -> None:
         if not self.writable:
-            raise CatalogReadOnly(f"{self.path} was opened for reading; open it for writing, or submit a request")
+            raise CatalogError(f"{self.path} was opened for reading; open it for writing, or submit a request")
 
     def _open_for_writing(self) -> sqlite3.Connection:
         if not self.path.exists():
@@ -140,7 +129,7 @@ class Database:
             if version:
                 (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
                 if verdict != "ok":
-                    raise CatalogCorrupt(_damaged(self.path, verdict.splitlines()[-1]))
+                    raise CatalogError(_damaged(self.path, verdict.splitlines()[-1]))
                 self._check(connection)
             else:
                 schema.create(connection)
@@ -153,7 +142,7 @@ class Database:
 
     def _open_for_reading(self) -> sqlite3.Connection:
         if not self.path.exists():
-            raise CatalogMissing(f"there is no catalog at {self.path}; create one by opening it for writing")
+            raise CatalogError(f"there is no catalog at {self.path}; create one by opening it for writing")
         self._frozen = None
         try:
             connection, version = self._open("mode=rw")
@@ -166,17 +155,17 @@ class Database:
             self._frozen = seen
         if version == 0:
             connection.close()
-            raise CatalogMissing(f"{self.path} is still empty; open it for writing first")
+            raise CatalogError(f"{self.path} is still empty; open it for writing first")
         self._check(connection)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Raise CatalogCorrupt if the rows of some table are not those that were written."""
+        """Raise CatalogError if the rows of some table are not those that were written."""
         table = schema.damaged_table(connection)
         if table is not None:
             connection.close()
-            raise CatalogCorrupt(_damaged(self.path, f"the checksum of its table '{table}' differs"))
+            raise CatalogError(_damaged(self.path, f"the checksum of its table '{table}' differs"))
 
     def _open(self, options: str) -> tuple[sqlite3.Connection, int]:
         """A connection to a file that is ours, and its schema version; 0 for one that is still empty."""
@@ -188,14 +177,14 @@ class Database:
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             connection.execute("COMMIT")
             if application != schema.APPLICATION_ID and (application or version or tables):
-                raise NotACatalog(f"{self.path} is another program's database; move it away, or use another directory")
+                raise CatalogError(f"{self.path} is another program's database; move it away, or use another directory")
             if version > schema.VERSION:
-                raise CatalogTooNew(
+                raise CatalogError(
                     f"{self.path} has schema version {version} and this weft knows versions up to {schema.VERSION}: "
                     "a newer weft wrote it; upgrade weft"
                 )
             if 0 < version < schema.VERSION:
-                raise CatalogTooOld(
+                raise CatalogError(
                     f"{self.path} has schema version {version} and this weft reads {schema.VERSION}: an older weft "
                     "wrote it; move it away, with the state beside it, and register everything again"
                 )
@@ -217,11 +206,9 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise _explain(error, self.path) from error
+            raise CatalogError(_explained(error, self.path)) from error
         except OSError as error:
-            raise CatalogUnavailable(
-                f"{self.path} cannot be reached ({error.strerror}); check its directory"
-            ) from error
+            raise CatalogError(f"{self.path} cannot be reached ({error.strerror}); check its directory") from error
         except UnicodeEncodeError as error:
             raise CatalogError(f"text with a lone surrogate cannot be stored: {error}") from error
 
@@ -248,24 +235,23 @@ def _damaged(path: Path, details: str) -> str:
     )
 
 
-def _explain(error: sqlite3.Error, path: Path) -> CatalogError:
+def _explained(error: sqlite3.Error, path: Path) -> str:
     match _code(error):
         case "SQLITE_NOTADB":
-            return NotACatalog(f"{path} is not an SQLite file; move it away, or use another directory")
+            return f"{path} is not an SQLite file; move it away, or use another directory"
         case "SQLITE_CORRUPT":
-            return CatalogCorrupt(_damaged(path, str(error)))
+            return _damaged(path, str(error))
         case "SQLITE_FULL":
-            return CatalogUnavailable(f"the disk that holds {path} is full; nothing was changed; make room and repeat")
+            return f"the disk that holds {path} is full; nothing was changed; make room and repeat"
         case "SQLITE_READONLY":
-            return CatalogUnavailable(f"{path} cannot be written; make the file and its directory writable")
+            return f"{path} cannot be written; make the file and its directory writable"
         case "SQLITE_CANTOPEN":
-            return CatalogUnavailable(f"{path} cannot be opened; check that it is a file and that you may read it")
+            return f"{path} cannot be opened; check that it is a file and that you may read it"
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            return CatalogUnavailable(f"another process kept {path} busy for {PATIENCE:.0f} s; repeat when it is done")
+            return f"another process kept {path} busy for {PATIENCE:.0f} s; repeat when it is done"
         case "SQLITE_IOERR":
-            return CatalogUnavailable(f"{path} cannot be read or written ({error}); check the disk")
-        case _:
-            return CatalogError(f"{path}: {error}")
+            return f"{path} cannot be read or written ({error}); check the disk"
+    return f"{path}: {error}"
 
 
 #: The name of the copy in the state directory.
@@ -292,11 +278,11 @@ def restore(directory: Path, catalog: Path) -> Path | None:
     """
     copy = directory / "state" / COPY_FILE
     if not copy.exists():
-        raise CatalogMissing(f"{copy} does not exist, so there is no copy of the catalog of {directory}")
+        raise CatalogError(f"{copy} does not exist, so there is no copy of the catalog of {directory}")
     found = copy.read_bytes()
     data = found[_HEAD_SIZE:]
     if found[:_HEAD_SIZE] != _HEAD % crc32(data):
-        raise CatalogCorrupt(f"{copy} is damaged (its checksum differs); restore {directory} from a backup")
+        raise CatalogError(f"{copy} is damaged (its checksum differs); restore {directory} from a backup")
     fresh = catalog.with_name(f"{catalog.name}.new")
     fresh.touch(0o600)
     fresh.write_bytes(data)
@@ -325,13 +311,13 @@ def _rename_replaced(catalog: Path) -> Path | None:
 
 
 def refuse_lost(catalog: Path) -> None:
-    """Raise CatalogLost if there is no catalog although its project has a state."""
+    """Raise CatalogError if there is no catalog although its project has a state."""
     directory = catalog.parent
     if catalog.exists() and catalog.stat().st_size > 0:
         return
     if any((directory / "state" / "commits").glob("[0-9]*.json")):
         wrong = "empty" if catalog.exists() else "missing"
-        raise CatalogLost(
+        raise CatalogError(
             f"{catalog} is {wrong}, but {directory / 'state'} has the state of its queries; bring the catalog back "
             f"with: weft init {directory} --recover"
         )

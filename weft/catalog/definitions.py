@@ -16,9 +16,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Answers, Definition, Query, Relation, Stream, Table, View
 from weft.algebra.properties import leaves, name_of
-from weft.catalog.catalog_errors import DuplicateName, NameInUse, UnknownName
+from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
+from weft.sql.names import listed
 from weft.sql.paths import folder_of
 
 
@@ -42,21 +43,13 @@ _Stored: TypeAlias = Definition | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
-@dataclass(frozen=True, slots=True)
-class _DefinitionKind:
-    """What a kind of definition is called, and the table and columns that hold it."""
-
-    word: str
-    table: str
-    columns: tuple[str, ...]
-
-
-_KINDS: Final[dict[type[_Stored], _DefinitionKind]] = {
-    Stream: _DefinitionKind("stream", "streams", ("bound",)),
-    Table: _DefinitionKind("table", "tables", ("bound",)),
-    View: _DefinitionKind("view", "views", ("text", "bound")),
-    Query: _DefinitionKind("query", "queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
-    Representative: _DefinitionKind("representative", "representatives", ("stream", "epoch", "part", "about", "bound")),
+#: For each kind of definition the table and the columns that hold it.
+_COLUMNS: Final[dict[type[_Stored], tuple[str, tuple[str, ...]]]] = {
+    Stream: ("streams", ("bound",)),
+    Table: ("tables", ("bound",)),
+    View: ("views", ("text", "bound")),
+    Query: ("queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
+    Representative: ("representatives", ("stream", "epoch", "part", "about", "bound")),
 }
 
 #: The kinds whose names statements can say.
@@ -70,6 +63,11 @@ _RUNNING: Final = """
 """
 
 
+def _word(kind: type[_Stored]) -> str:
+    """What a kind of definition is called in the file, and in messages."""
+    return kind.__name__.lower()
+
+
 def folded(name: str) -> str:
     """What all spellings of one name have in common: SQL's names do not depend on upper and lower case."""
     return name.lower()
@@ -80,43 +78,49 @@ class Definitions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._decoded: dict[type[_Stored], dict[int, Any]] = {kind: {} for kind in _KINDS}
+        self._decoded: dict[type[_Stored], dict[int, Any]] = {kind: {} for kind in _COLUMNS}
         # SQLite would hand out a number again after a rollback, so the only writer counts.
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
     def add(self, definition: _Stored) -> None:
-        """Store `definition`; DuplicateName if its name is taken, UnknownName if it reads what is not there."""
+        """Store `definition`; CatalogError if its name is taken, or if it reads what is not there."""
         self._database.require_writable()
-        kind = _KINDS[type(definition)]
+        word, (table, columns) = _word(type(definition)), _COLUMNS[type(definition)]
         with self._database.transaction():
-            self._refuse_duplicate(kind, definition.name)
+            taken = "SELECT kind, name FROM names WHERE key = ?"
+            for owner, spelling in self._database.execute(taken, (folded(definition.name),)):
+                raise CatalogError(
+                    f"{word} '{definition.name}' cannot be added: {self._database.path} has a {owner} '{spelling}'; "
+                    "drop that first, or choose another name"
+                )
             reads = self._reads(definition)  # before it has a name, or it could read itself
             number = next(self._numbers)
             self._database.execute(
                 "INSERT INTO names (id, key, name, kind) VALUES (?, ?, ?, ?)",
-                (number, folded(definition.name), definition.name, kind.word),
+                (number, folded(definition.name), definition.name, word),
             )
             for read in reads:
                 self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
             self._database.execute(
-                f"INSERT INTO {kind.table} (id, {', '.join(kind.columns)}) VALUES (?{', ?' * len(kind.columns)})",
+                f"INSERT INTO {table} (id, {', '.join(columns)}) VALUES (?{', ?' * len(columns)})",
                 (number, *self._columns(definition)),
             )
             self._decoded[type(definition)][number] = definition
 
     def drop(self, kind: type[_Stored], name: str) -> None:
-        """Drop a definition; UnknownName if there is none, NameInUse while others read it."""
+        """Drop a definition; CatalogError if there is none, or while others read it."""
         self._database.require_writable()
         with self._database.transaction():
             number = self._number(kind, name)
             if readers := self._readers(number):
-                raise NameInUse(_KINDS[kind].word, name, readers)
+                message = f"{_word(kind)} '{name}' is read by {listed(readers)}; drop what reads it first"
+                raise CatalogError(message)
             self._database.execute("DELETE FROM names WHERE id = ?", (number,))
             self._decoded[kind].pop(number, None)
 
     def get(self, kind: type[D], name: str) -> D:
-        """The definition of that kind and name, or UnknownName."""
+        """The definition of that kind and name, or CatalogError."""
         with self._database.snapshot():
             return self._load(kind, [self._number(kind, name)])[0]
 
@@ -173,7 +177,7 @@ class Definitions:
         """The stream, table, view or query of that name."""
         with self._database.snapshot():
             rows = self._database.execute("SELECT id, kind FROM names WHERE key = ?", (folded(name),))
-            kind: Any = next((kind for kind in _NAMED if rows and _KINDS[kind].word == rows[0][1]), None)
+            kind: Any = next((kind for kind in _NAMED if rows and _word(kind) == rows[0][1]), None)
             return self._load(kind, [rows[0][0]])[0] if kind else None
 
     def find_writer(self, folder: str) -> str | None:
@@ -184,7 +188,7 @@ class Definitions:
     def known_names(self) -> list[str]:
         """The names of all streams, tables, views and queries, in the order of creation."""
         statement = "SELECT name FROM names WHERE kind != ? ORDER BY id"
-        return [name for (name,) in self._database.execute(statement, (_KINDS[Representative].word,))]
+        return [name for (name,) in self._database.execute(statement, (_word(Representative),))]
 
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
@@ -197,7 +201,7 @@ class Definitions:
     def _all(self, kind: type[D]) -> tuple[D, ...]:
         """Every definition of a kind, in the order of creation."""
         with self._database.snapshot():
-            rows = self._database.execute("SELECT id FROM names WHERE kind = ? ORDER BY id", (_KINDS[kind].word,))
+            rows = self._database.execute("SELECT id FROM names WHERE kind = ? ORDER BY id", (_word(kind),))
             numbers = [number for (number,) in rows]
             definitions = self._load(kind, numbers)
             self._decoded[kind] = dict(zip(numbers, definitions, strict=True))  # without what others have dropped
@@ -205,17 +209,17 @@ class Definitions:
 
     def _numbers_of(self, kind: type[_Stored]) -> dict[str, int]:
         """The number of every definition of a kind, by name. What is dropped and created again gets a new one."""
-        rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_KINDS[kind].word,))
+        rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_word(kind),))
         return dict(rows)
 
     def _load(self, kind: type[D], numbers: list[int]) -> list[D]:
         decoded: dict[int, D] = self._decoded[kind]
         missing = {number for number in numbers if number not in decoded}
         if missing:
-            table, columns = _KINDS[kind].table, ", ".join(_KINDS[kind].columns)
+            table, columns = _COLUMNS[kind]
             # New ones have the highest numbers, so this reads little that is not wanted.
             rows = self._database.execute(
-                f"SELECT id, name, {columns} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
+                f"SELECT id, name, {', '.join(columns)} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
                 (min(missing), max(missing)),
             )
             source = cache(lambda name: self.find(name) or self.get(Stream, name))
@@ -226,7 +230,7 @@ class Definitions:
         """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""
         _, name, *columns = row
         decode = self._database.decode
-        what = f"{_KINDS[kind].word} '{name}'"
+        what = f"{_word(kind)} '{name}'"
         if kind in (Stream, Table):
             (bound,) = columns
             return decode(what, bound)
@@ -274,27 +278,13 @@ class Definitions:
         )
         return tuple(name for (name,) in rows)
 
-    def _numbers_named(self, kind: type[_Stored], name: str) -> list[int]:
-        """The number of the definition of that kind and name, if there is one."""
-        statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
-        return [number for (number,) in self._database.execute(statement, (folded(name), _KINDS[kind].word))]
-
     def _number(self, kind: type[_Stored], name: str) -> int:
-        numbers = self._numbers_named(kind, name)
-        if not numbers:
-            raise self._unknown(_KINDS[kind], name)
-        return numbers[0]
-
-    def _unknown(self, kind: _DefinitionKind, name: str) -> UnknownName:
-        rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (kind.word,))
+        """The number of the definition of that kind and name, or CatalogError."""
+        statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
+        for (number,) in self._database.execute(statement, (folded(name), _word(kind))):
+            return int(number)
+        rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (_word(kind),))
         spelling: dict[str, str] = dict(rows)
         close = get_close_matches(folded(name), spelling, n=1)
         advice = f"did you mean '{spelling[close[0]]}'?" if close else "create it first, or check the name"
-        return UnknownName(f"there is no {kind.word} '{name}' in {self._database.path}; {advice}")
-
-    def _refuse_duplicate(self, kind: _DefinitionKind, name: str) -> None:
-        for owner, spelling in self._database.execute("SELECT kind, name FROM names WHERE key = ?", (folded(name),)):
-            raise DuplicateName(
-                f"{kind.word} '{name}' cannot be added: {self._database.path} has a {owner} '{spelling}'; "
-                "drop that first, or choose another name"
-            )
+        raise CatalogError(f"there is no {_word(kind)} '{name}' in {self._database.path}; {advice}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from weft.catalog.catalog_errors import CatalogLocked, CatalogUnavailable
+from weft.catalog.catalog_errors import CatalogError, CatalogLocked
 
 LOCK_FILE: Final = "writer.lock"
 
@@ -119,8 +119,8 @@ def _opened(directory: Path) -> int:
         raise _unavailable(directory, error) from error
 
 
-def _unavailable(directory: Path, error: OSError) -> CatalogUnavailable:
-    return CatalogUnavailable(
+def _unavailable(directory: Path, error: OSError) -> CatalogError:
+    return CatalogError(
         f"{directory / LOCK_FILE} cannot be locked for writing: {error.strerror}; "
         "make room and the directory writable, or open the catalog for reading"
     )

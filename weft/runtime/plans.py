@@ -24,7 +24,7 @@ class Plans:
         """Return the plan with a number."""
         if self.newest is not None and self.newest.number == number:
             return self.newest
-        stored: Plan = self._catalog.plan(number).plan
+        stored: Plan = self._catalog.plan(number)
         return stored
 
     def current(self, streams: Mapping[int, Stream] | None) -> Plan:
@@ -33,8 +33,7 @@ class Plans:
         `streams` are those that are read; None if all that are registered will be.
         """
         if self.newest is None:
-            newest = self._catalog.latest_plan()
-            self.newest = newest.plan if newest is not None else None
+            self.newest = self._catalog.latest_plan()
         known = self.newest
         streams = streams if streams is not None else self.registered_streams()
         with self._catalog.transaction():

@@ -19,7 +19,7 @@ from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import dialect, expression_binder, statements
 from weft.sql.constants import bind_type
-from weft.sql.names import Names, NamesInMemory, name_refusal
+from weft.sql.names import Names, NamesInMemory, listed, name_refusal
 from weft.sql.paths import folder_of, setting_refusal, sink_refusal, source_refusal
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
@@ -313,8 +313,8 @@ def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     # A view's readers hold its relation, not its name, so a view can always go.
     readers = names.readers(name) if kind != "VIEW" else ()
     if readers:
-        listed = ", ".join(f"'{each}'" for each in readers[:5]) + f" and {len(readers) - 5} more" * (len(readers) > 5)
-        raise refuse(Code.IN_USE, f"{kind.lower()} '{name}' is read by {listed}", tree.this, "drop what reads it first")
+        message = f"{kind.lower()} '{name}' is read by {listed(readers)}"
+        raise refuse(Code.IN_USE, message, tree.this, "drop what reads it first")
     return statements.Drop(kind, name)
 
 

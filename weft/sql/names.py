@@ -93,6 +93,11 @@ class NamesInMemory:
 OWN: Final = "weft:"
 
 
+def listed(readers: Sequence[str]) -> str:
+    """The readers of something, as messages list them."""
+    return ", ".join(f"'{each}'" for each in readers[:5]) + f" and {len(readers) - 5} more" * (len(readers) > 5)
+
+
 def name_refusal(name: str) -> str | None:
     """The sentence that refuses a name; None if a stream, table, view or query may have it."""
     if not name.strip():

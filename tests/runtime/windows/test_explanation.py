@@ -75,10 +75,14 @@ def _names(script: str) -> NamesInMemory:
     return names
 
 
+def _queries(names: NamesInMemory) -> tuple[Query, ...]:
+    return tuple(each for each in names.definitions.values() if isinstance(each, Query))
+
+
 def _answer(statement: str, measured: Measurements) -> str:
     asked = read(statement, _given())
     assert isinstance(asked, statements.Explain)
-    queries = tuple(each for each in _given().definitions.values() if isinstance(each, Query))
+    queries = _queries(_given())
     chosen = None if asked.query is None else _given().find(asked.query)
     return explained(queries, chosen, measured, asked.format).replace("\n\n", "\n")
 
@@ -112,7 +116,7 @@ def _in_trees(found: Sharing) -> dict[str, tuple[WovenQuery, SharedTree]]:
 
 def _dashboard(seed: int) -> tuple[Query, ...]:
     told = story(seed, most_queries=60)
-    return tuple(_names(";".join([told.stream, *told.queries.values()])).queries.values())
+    return _queries(_names(";".join([told.stream, *told.queries.values()])))
 
 
 @pytest.fixture(params=range(8))
@@ -214,7 +218,7 @@ def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) ->
 
 
 def test_explaining_one_query_tells_of_its_stream_alone() -> None:
-    queries = tuple(each for each in _given().definitions.values() if isinstance(each, Query))
+    queries = _queries(_given())
     document = shared_document([_given().find("lonely")], sharing(queries), Measurements())
     assert [each["stream"] for each in document["streams"]] == ["ticks"]
     assert shared_document([_given().find("dear")], sharing(queries), Measurements())["streams"] == []
@@ -241,7 +245,7 @@ def test_a_thousand_conditions_are_a_few_lines_of_text_and_all_there_in_json() -
         for n in range(1000)
     )
     queries = tuple(
-        _names(f"CREATE STREAM ticks (n BIGINT, price INT) WATERMARK FOR n AS n USING json; {script}").queries.values()
+        _queries(_names(f"CREATE STREAM ticks (n BIGINT, price INT) WATERMARK FOR n AS n USING json; {script}"))
     )
     text = explained(queries, queries[0], Measurements(), "TEXT")
     assert "shares the reduction with 999 other queries" in text
@@ -293,5 +297,5 @@ def test_the_page_about_explain_shows_what_is_said() -> None:
     script, shown = re.search(r"```sql\n(.*?)```", page, re.DOTALL), re.search(r"```\n(stream .*?)```", page, re.DOTALL)
     assert script is not None
     assert shown is not None
-    queries = tuple(_names(script[1]).queries.values())
+    queries = _queries(_names(script[1]))
     assert shown[1] in explained(queries, None, Measurements(), "TEXT")

@@ -48,7 +48,7 @@ def restored(directory: Path) -> RestoredState:
         warm_up()
         return RestoredState()
     with Catalog.open(directory, write=False) as catalog:
-        plan: Plan = catalog.plan(commit.plan).plan
+        plan: Plan = catalog.plan(commit.plan)
         known = facts(catalog)
         settings = catalog.settings()
     shapes = {}
