@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from fractions import Fraction
 from itertools import product
 
 import pytest
@@ -21,12 +20,7 @@ from tests.predicates.small_worlds import (
     predicates,
 )
 from weft.predicates.clauses import (
-    DECREASING,
-    EQUAL,
     FALSE_SET,
-    INCREASING,
-    SUBSUMABLE,
-    SUBSUMABLE_UNEQUAL,
     PredicateSet,
     disjunction_implies,
     follows_from_one,
@@ -36,36 +30,6 @@ from weft.predicates.clauses import (
 from weft.predicates.closest import ClosestIndex
 from weft.predicates.domains import is_subset
 from weft.predicates.normal_forms import box_contained, conjunctive_form, disjunctive_form
-
-_ORDERS = {EQUAL: (2, 2), DECREASING: (3, 2), INCREASING: (2, 3)}
-
-
-def follows(first: str, second: str, order: str) -> bool:
-    """By trying values below, at, between and above the two constants."""
-    one, two = (Fraction(each) for each in _ORDERS[order])
-    tried = [Fraction(n, 2) for n in range(2, 9)]
-    op1, op2 = (OPERATORS["<>" if each == "!=" else each] for each in (first, second))
-    return all(op2(value, two) for value in tried if op1(value, one))
-
-
-def test_the_table_of_subsumable_triples_is_sound_and_complete() -> None:
-    operators = ("<", "<=", "=", ">=", ">")
-    true = {
-        (first, second, order)
-        for first, second, order in product(operators, operators, _ORDERS)
-        if follows(first, second, order) and not (first == second and order == EQUAL)
-    }
-    assert true == SUBSUMABLE
-    assert len(SUBSUMABLE) == 16
-
-
-def test_the_table_of_unequal_triples_is_sound_and_complete() -> None:
-    true = {
-        (first, "!=", order)
-        for first, order in product(("<", "<=", "=", ">=", ">", "!="), _ORDERS)
-        if follows(first, "!=", order) and not (first == "!=" and order == EQUAL)
-    }
-    assert true == SUBSUMABLE_UNEQUAL
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 **Implication** compares pairs. If p implies q, then q **subsumes** p; q is the weaker condition and its result the
 larger one. A node can be shared by a query whose predicate set implies the node's.
 
-    literals        one subject, and (operator, operator, how the constants compare) is in the table
+    literals        one subject, and the values of p are among those of q
     disjunctions    every literal of p implies some literal of q
     sets            every disjunction of Q is implied by some disjunction of P
 
@@ -115,43 +115,14 @@ TRUE_SET = set_with(())
 FALSE_SET = set_with((FALSE,))
 
 
-#: How the first constant compares with the second.
-EQUAL, DECREASING, INCREASING = "=", ">", "<"
-
-#: Subsumable triples: (x op1 c1) implies (x op2 c2) if c1 and c2 compare so. These 16 are complete for all operators
-#: but `!=`, apart from a literal that implies itself.
-SUBSUMABLE = frozenset(
-    {
-        *((">", ">=", EQUAL), ("<", "<=", EQUAL), ("=", ">=", EQUAL), ("=", "<=", EQUAL)),
-        *((left, right, DECREASING) for left in ("=", ">", ">=") for right in (">", ">=")),
-        *((left, right, INCREASING) for left in ("=", "<", "<=") for right in ("<", "<=")),
-    }
-)
-#: And those that end in `!=`.
-SUBSUMABLE_UNEQUAL = frozenset(
-    {
-        *((left, "!=", DECREASING) for left in ("=", ">", ">=")),
-        *((left, "!=", INCREASING) for left in ("=", "<", "<=")),
-        *((left, "!=", EQUAL) for left in (">", "<")),
-    }
-)
-
-_TABLE = SUBSUMABLE | SUBSUMABLE_UNEQUAL
-
-
 def literal_implies(left: Triple, right: Triple) -> bool:
     """Whether the right literal is TRUE wherever the left one is."""
     if left == right:
         return True
-    if IS_NULL in (left.operator, right.operator):
-        return False
-    if right.operator == IS_NOT_NULL:
+    if right.operator == IS_NOT_NULL and left.operator != IS_NULL:
         # A value of the one subject needs values of all its parts.
         return set(right.subject.parts) <= set(left.subject.parts)
-    if left.subject != right.subject or left.operator == IS_NOT_NULL:
-        return False
-    unequal = DECREASING if left.bound > right.bound else INCREASING  # type: ignore[operator]
-    return (left.operator, right.operator, EQUAL if left.bound == right.bound else unequal) in _TABLE
+    return left.subject == right.subject and is_subset(left.values, right.values)
 
 
 def disjunction_implies(left: Disjunction, right: Disjunction) -> bool:

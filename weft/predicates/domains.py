@@ -139,6 +139,9 @@ def is_subset(left: ValueSet, right: ValueSet) -> bool:
     >>> is_subset(satisfying(">", Fraction(5)), satisfying("!=", Fraction(5)))
     True
     """
+    if len(left.spans) == len(right.spans) == 1:
+        ((low, high),), ((lowest, highest),) = left.spans, right.spans
+        return lowest <= low and high <= highest and right.null >= left.null
     return intersection(left, right) == left
 
 

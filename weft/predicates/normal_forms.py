@@ -1,9 +1,8 @@
 """Conditions as conjunctions of disjunctions, and as disjunctions of boxes.
 
-A condition becomes a **formula** without NOT first. SQL's logic has three values, but a WHERE asks one question: is it
-TRUE? NOT is pushed down to the comparisons, which is exact: `NOT a < b` is `a >= b`, NULL where that is NULL, and De
-Morgan's laws hold for three values as for two. Without NOT, a condition is the set of rows for which it is TRUE, and
-two-valued logic is right again.
+SQL's logic has three values, but a WHERE asks one question: is it TRUE? NOT is pushed down to the comparisons, which is
+exact: `NOT a < b` is `a >= b`, NULL where that is NULL, and De Morgan's laws hold for three values as for two. Without
+NOT, a condition is the set of rows for which it is TRUE, and two-valued logic is right again.
 
 Distributing OR over AND can grow without bound, so there is a size guard: a part that would need more than a number of
 literals stays one literal that is not taken apart. It still means what it meant; it just matches nothing but itself.
@@ -11,112 +10,19 @@ literals stays one literal that is not taken apart. It still means what it meant
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeAlias
 
 from weft.algebra import Call, Expression, Literal
 from weft.algebra.types import BOOLEAN
-from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_of, largest, predicate_set
+from weft.predicates.clauses import FALSE, Disjunction, PredicateSet, disjunction_of, largest, predicate_set
 from weft.predicates.comparisons import comparison
 from weft.predicates.domains import Facts, ValueSet, intersection, is_subset
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import NEGATED, Triple, literals_of, null_test
 from weft.predicates.terms import Subject, subject_of, term_of
-
-
-@dataclass(frozen=True, slots=True)
-class All:
-    """TRUE where all parts are."""
-
-    parts: tuple[Formula, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    """TRUE where some part is. `whole` is the same as one literal that is not taken apart."""
-
-    parts: tuple[Formula, ...]
-    whole: Triple | None = None
-
-
-Formula: TypeAlias = Triple | All | Some
-
-ALWAYS = All(())
-NEVER = Some(())
-
-
-def formula_of(condition: Expression, facts: Facts, is_wanted: bool = True) -> Formula:
-    """Where a condition is TRUE; with `is_wanted` False, where it is FALSE."""
-    if isinstance(condition, Literal):
-        return ALWAYS if condition.value is is_wanted else NEVER
-    if isinstance(condition, Call):
-        if condition.op == "not":
-            return formula_of(condition.args[0], facts, not is_wanted)
-        if condition.op in ("and", "or"):
-            parts = tuple(formula_of(arg, facts, is_wanted) for arg in condition.args)
-            return All(parts) if (condition.op == "and") == is_wanted else Some(parts, whole(condition, is_wanted))
-        rule = _comparison if condition.op in NEGATED else _RULES.get(condition.op)
-        if rule is not None:
-            return rule(condition, facts, is_wanted)
-    return whole(condition, is_wanted)
-
-
-def whole(condition: Expression, is_wanted: bool) -> Triple:
-    """A condition as one literal that is not taken apart."""
-    (literal,) = literals_of(term_of(condition), "=", Fraction(is_wanted))
-    return literal
-
-
-def _comparison(call: Call, facts: Facts, is_wanted: bool) -> Formula:
-    left, right = call.args
-    if call.op in ("=", "!=") and left.type == BOOLEAN:
-        for truth, other in ((left, right), (right, left)):
-            if isinstance(truth, Literal) and truth.value is not None:
-                return formula_of(other, facts, is_wanted == (bool(truth.value) == (call.op == "=")))
-    return _compared_values(call.op if is_wanted else NEGATED[call.op], left, right, facts)
-
-
-def _compared_values(operator: str, left: Expression, right: Expression, facts: Facts) -> Formula:
-    found = comparison(operator, left, right, facts)
-    return NEVER if found is None else All(found)
-
-
-def _in(call: Call, facts: Facts, is_wanted: bool) -> Formula:
-    value, *options = call.args
-    parts = tuple(_compared_values("=" if is_wanted else "!=", value, option, facts) for option in options)
-    return Some(parts, whole(call, is_wanted)) if is_wanted else All(parts)
-
-
-def _is_null(call: Call, facts: Facts, is_wanted: bool) -> Formula:
-    value = call.args[0]
-    if isinstance(value, Literal):
-        return ALWAYS if (value.value is None) == is_wanted else NEVER
-    subject = subject_of(value, facts)
-    if subject.domain.nullable:
-        return null_test(subject, is_null=is_wanted)
-    return NEVER if is_wanted else ALWAYS
-
-
-def _same(call: Call, facts: Facts, is_wanted: bool) -> Formula:
-    """`a <=> b`: both are equal, or both are NULL. It is never NULL itself."""
-    left, right = call.args
-    for truth, other in ((left, right), (right, left)):
-        if is_wanted and isinstance(truth, Literal) and isinstance(truth.value, bool):
-            return formula_of(other, facts, truth.value)
-    tests = [Call("is_null", (side,), BOOLEAN) for side in call.args]
-    nulls, values = ([_is_null(each, facts, is_null) for each in tests] for is_null in (True, False))
-    entire = whole(call, is_wanted)
-    if is_wanted:
-        return Some((_compared_values("=", left, right, facts), All(tuple(nulls))), entire)
-    differ = _compared_values("!=", left, right, facts)
-    return All((Some((differ, *nulls), entire), Some((differ, *values), entire)))
-
-
-_RULES = {"in": _in, "is_null": _is_null, "<=>": _same}
-
 
 #: The most literals that a part of a condition becomes, unless it is a longer list.
 MOST_LITERALS = 400
@@ -124,6 +30,9 @@ MOST_LITERALS = 400
 MOST_BOXES = 1_000
 
 _NO_FACTS: Facts = MappingProxyType({})
+
+#: Disjunctions that must all hold.
+_Clauses: TypeAlias = set[Disjunction]
 
 #: A conjunction: the values that each subject may have. Subjects that are not named may have any.
 Box: TypeAlias = Mapping[Subject, ValueSet]
@@ -133,24 +42,91 @@ def conjunctive_form(
     condition: Expression | None, facts: Facts = _NO_FACTS, most_literals: int = MOST_LITERALS
 ) -> PredicateSet:
     """A condition as the predicate set that is TRUE for the same rows; None, no condition, is TRUE."""
-    if condition is None:
-        return predicate_set(())
-    return predicate_set(clauses_of(formula_of(condition, facts), most_literals))
+    return predicate_set(() if condition is None else _clauses(condition, facts, True, most_literals))
 
 
-def clauses_of(formula: Formula, most: int = MOST_LITERALS) -> set[Disjunction]:
-    """The disjunctions that must all hold for a formula to hold."""
-    if isinstance(formula, Triple):
-        single = disjunction_of((formula,))
-        return set() if single is None else {single}
-    if isinstance(formula, All):
-        return set().union(*(clauses_of(part, most) for part in formula.parts))
-    return _distributed(formula, most)
+def _clauses(condition: Expression, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
+    """Where a condition is TRUE; with `is_wanted` False, where it is FALSE."""
+    if isinstance(condition, Literal):
+        return _always(condition.value is is_wanted)
+    if isinstance(condition, Call):
+        if condition.op == "not":
+            return _clauses(condition.args[0], facts, not is_wanted, most)
+        if condition.op in ("and", "or"):
+            parts = [_clauses(arg, facts, is_wanted, most) for arg in condition.args]
+            return _all(parts) if (condition.op == "and") == is_wanted else _some(parts, condition, is_wanted, most)
+        rule = _comparison if condition.op in NEGATED else _RULES.get(condition.op)
+        if rule is not None:
+            return rule(condition, facts, is_wanted, most)
+    return _whole(condition, is_wanted)
 
 
-def _distributed(formula: Some, most: int) -> set[Disjunction]:
-    """The clauses of an OR: every choice of one clause from each part."""
-    parts = [clauses_of(each, most) for each in formula.parts]
+def _always(holds: bool) -> _Clauses:
+    return set() if holds else {FALSE}
+
+
+def _single(literal: Triple) -> _Clauses:
+    found = disjunction_of((literal,))
+    return set() if found is None else {found}
+
+
+def _whole(condition: Expression, is_wanted: bool) -> _Clauses:
+    """A condition as one literal that is not taken apart."""
+    (literal,) = literals_of(term_of(condition), "=", Fraction(is_wanted))
+    return _single(literal)
+
+
+def _comparison(call: Call, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
+    left, right = call.args
+    if call.op in ("=", "!=") and left.type == BOOLEAN:
+        for truth, other in ((left, right), (right, left)):
+            if isinstance(truth, Literal) and truth.value is not None:
+                return _clauses(other, facts, is_wanted == (bool(truth.value) == (call.op == "=")), most)
+    return _compared(call.op if is_wanted else NEGATED[call.op], left, right, facts)
+
+
+def _compared(operator: str, left: Expression, right: Expression, facts: Facts) -> _Clauses:
+    found = comparison(operator, left, right, facts)
+    return {FALSE} if found is None else _all([_single(each) for each in found])
+
+
+def _in(call: Call, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
+    value, *options = call.args
+    parts = [_compared("=" if is_wanted else "!=", value, option, facts) for option in options]
+    return _some(parts, call, is_wanted, most) if is_wanted else _all(parts)
+
+
+def _is_null(call: Call, facts: Facts, is_wanted: bool, _most: int) -> _Clauses:
+    value = call.args[0]
+    if isinstance(value, Literal):
+        return _always((value.value is None) == is_wanted)
+    subject = subject_of(value, facts)
+    return _single(null_test(subject, is_null=is_wanted)) if subject.domain.nullable else _always(not is_wanted)
+
+
+def _same(call: Call, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
+    """`a <=> b`: both are equal, or both are NULL. It is never NULL itself."""
+    left, right = call.args
+    for truth, other in ((left, right), (right, left)):
+        if is_wanted and isinstance(truth, Literal) and isinstance(truth.value, bool):
+            return _clauses(other, facts, truth.value, most)
+    tests = [Call("is_null", (side,), BOOLEAN) for side in call.args]
+    nulls, values = ([_is_null(each, facts, is_null, most) for each in tests] for is_null in (True, False))
+    if is_wanted:
+        return _some([_compared("=", left, right, facts), _all(nulls)], call, True, most)
+    differ = _compared("!=", left, right, facts)
+    return _all([_some([differ, *each], call, False, most) for each in (nulls, values)])
+
+
+_RULES = {"in": _in, "is_null": _is_null, "<=>": _same}
+
+
+def _all(parts: Sequence[_Clauses]) -> _Clauses:
+    return set().union(*parts)
+
+
+def _some(parts: Sequence[_Clauses], condition: Expression, is_wanted: bool, most: int) -> _Clauses:
+    """The clauses of an OR: every choice of one clause from each part; the condition as it is, if they are too many."""
     if set() in parts:
         return set()
     # What has no choice goes first and at once: a list of a thousand values is one long disjunction.
@@ -162,18 +138,15 @@ def _distributed(formula: Some, most: int) -> set[Disjunction]:
     several = (part for part in parts if len(part) > 1)
     for part in sorted(several, key=lambda clauses: (len(clauses), sorted(each.text for each in clauses))):
         if len(chosen) * len(part) > limit:
-            break
+            return _whole(condition, is_wanted)
         combined = (disjunction_of((*a.literals, *b.literals)) for a in chosen for b in part)
         chosen = _without_longer({each for each in combined if each is not None})
         if sum(len(each.literals) for each in chosen) > limit:
-            break
-    else:
-        return chosen
-    assert formula.whole is not None, "what is made here, and not read from a condition, is small"
-    return clauses_of(formula.whole, most)
+            return _whole(condition, is_wanted)
+    return chosen
 
 
-def _without_longer(clauses: set[Disjunction]) -> set[Disjunction]:
+def _without_longer(clauses: _Clauses) -> _Clauses:
     """Without the clauses that hold whenever a shorter one of them does."""
     kept: dict[frozenset[Triple], Disjunction] = {}
     for each in sorted(clauses, key=lambda each: len(each.literals)):
