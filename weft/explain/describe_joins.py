@@ -15,7 +15,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
-from weft.explain import plan_description
+from weft.explain import plan_description as plan
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
 from weft.explain.project import Project, why_not_woven
 from weft.optimizer.network.nearest import Nearest, Neighbours
@@ -53,7 +53,7 @@ _MOST_ALONE = 200
 
 def shared_network(
     queries: Sequence[Query], project: Project, woven: Collection[str] = (), chosen: str | None = None
-) -> plan_description.SharedNetwork:
+) -> plan.SharedNetwork:
     """The network of some queries, without those that are woven; `chosen` is the one that matters, if one does."""
     networked: dict[str, list[Operator]] = {}
     beside: dict[str, str] = {}
@@ -75,7 +75,7 @@ def shared_network(
             networked[name] = found
             beside |= {name: rest} if rest else {}
     if not networked:
-        return plan_description.SharedNetwork(not_networked=reasons)
+        return plan.SharedNetwork(not_networked=reasons)
     return _NetworkInWords(networked, beside, project).network(reasons, chosen)
 
 
@@ -128,11 +128,11 @@ class _NetworkInWords:
         self._alone: dict[tuple[int, ...], int] = {}
         self._orders = _JoinOrders(self._selects, project.catalog)
 
-    def network(self, reasons: Mapping[str, str], chosen: str | None) -> plan_description.SharedNetwork:
+    def network(self, reasons: Mapping[str, str], chosen: str | None) -> plan.SharedNetwork:
         nodes = {number: self._node(number) for number in self._planned.nodes}
         is_worked_out = len(self._operators) <= _MOST_ALONE
         queries = {name: self._query(name, is_worked_out or name == chosen) for name in self._operators}
-        return plan_description.SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
+        return plan.SharedNetwork(nodes, tuple(self._join_families()), queries, reasons)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -146,17 +146,13 @@ class _NetworkInWords:
         needed = set(parents_first(parents, self._answers(query)))
         return [number for number in parents if number in needed]
 
-    def _node(self, number: int) -> plan_description.SharedNode:
+    def _node(self, number: int) -> plan.SharedNode:
         node, entry, legs = self._planned.nodes[number], self._planner.nodes[number], self._legs[number]
         looked_up = equations(node.predicates) if node.is_join else frozenset()
         others = [each for each in node.predicates.disjunctions if each not in looked_up]
-        return plan_description.SharedNode(
+        return plan.SharedNode(
             number,
-            plan_description.LOG
-            if node.is_base
-            else plan_description.JOIN
-            if node.is_join
-            else plan_description.SELECTION,
+            plan.LOG if node.is_base else plan.JOIN if node.is_join else plan.SELECTION,
             _title(node.legs[0], self._logs) if node.is_base else "",
             node.parents,
             entry.level,
@@ -176,7 +172,7 @@ class _NetworkInWords:
             text = disjunction_text(each, self._legs[number])
             yield f"({text})" if " OR " in text else text
 
-    def _join_families(self) -> Iterator[plan_description.JoinFamily]:
+    def _join_families(self) -> Iterator[plan.JoinFamily]:
         members: dict[str, list[int]] = {}
         for number, family in self._families.homes.items():
             members.setdefault(family.name, []).append(number)
@@ -188,7 +184,7 @@ class _NetworkInWords:
             first = self._planned.nodes[joins[0]]
             keys = {key.text for key in family.keys}
             shared = [each for each in first.predicates.disjunctions if each.text in keys]
-            yield plan_description.JoinFamily(
+            yield plan.JoinFamily(
                 family.level,
                 tuple(self._logs[log].name for log in family.legs),
                 tuple(self._texts(shared, first.number)),
@@ -199,11 +195,11 @@ class _NetworkInWords:
 
     # -- queries ------------------------------------------------------------------------------------------------------
 
-    def _query(self, name: str, with_alone: bool) -> plan_description.NetworkQuery:
+    def _query(self, name: str, with_alone: bool) -> plan.NetworkQuery:
         chain = self._chains[name]
         own = [number for number in chain if len(self._users[number]) == 1]
         cost = sum((Fraction(self._planner.rows_looked_at(n), len(self._users[n])) for n in chain), Fraction(0))
-        return plan_description.NetworkQuery(
+        return plan.NetworkQuery(
             name,
             tuple(self._answer(operator) for operator in self._operators[name]),
             tuple(chain),
@@ -216,7 +212,7 @@ class _NetworkInWords:
             tuple(order for operator in self._operators[name] for order in self._orders.of(operator)),
         )
 
-    def _answer(self, operator: Operator) -> plan_description.AnsweredBy:
+    def _answer(self, operator: Operator) -> plan.AnsweredBy:
         """The node of a select, and which of its legs each input is."""
         result = self._planned.results[operator.id.text]
         assert isinstance(operator.relation, Select)
@@ -226,7 +222,7 @@ class _NetworkInWords:
             for item, leg in zip(operator.relation.inputs, result.legs, strict=True)
             if legs[leg].name not in ("", item.alias)
         ]
-        return plan_description.AnsweredBy(result.node, tuple(named))
+        return plan.AnsweredBy(result.node, tuple(named))
 
     def _cost_alone(self, name: str) -> int:
         """What a query costs if there is no other. Those that find their rows in the same nodes cost the same."""
@@ -240,7 +236,7 @@ class _NetworkInWords:
 
     # -- why not ------------------------------------------------------------------------------------------------------
 
-    def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[plan_description.NotShared]:
+    def _not_shared(self, name: str, own: Sequence[int]) -> Iterator[plan.NotShared]:
         """Why a query has nodes to itself. What stands on a node of its own could not be shared: that is left out."""
         answers = set(self._answers(name))
         for number in own:
@@ -251,34 +247,34 @@ class _NetworkInWords:
                 nearest = self._neighbours.nearest(number, {*own, *self._chains[name]})
                 yield self._in_words(number, nearest)
 
-    def _in_words(self, number: int, nearest: Nearest | None) -> plan_description.NotShared:
+    def _in_words(self, number: int, nearest: Nearest | None) -> plan.NotShared:
         entry, legs = self._planner.nodes[number], self._legs[number]
         if nearest is None:
-            return plan_description.NotShared(number, None, self._without_neighbour(entry))
+            return plan.NotShared(number, None, self._without_neighbour(entry))
         other = nearest.node
         if nearest.differs_in_lateness:
             timely = "leaves out rows that come too late, and this query does not"
             late = "takes rows however late they come, and this query does not"
-            return plan_description.NotShared(number, other, f"node {other} {late if entry.timely else timely}")
+            return plan.NotShared(number, other, f"node {other} {late if entry.timely else timely}")
         its, ours = (
             tuple(disjunction_text(each, legs) for each in some)
             for some in (nearest.its_equations, nearest.own_equations)
         )
         if its:
             reason = f"joined by other equations: {' AND '.join(ours)} against {' AND '.join(its)} of node {other}"
-            return plan_description.NotShared(number, other, reason, its, ours)
+            return plan.NotShared(number, other, reason, its, ours)
         if nearest.in_the_way:
             theirs = [disjunction_text(each, legs) for each, _ in nearest.in_the_way]
             needs = dict.fromkeys(disjunction_text(each, legs) for _, some in nearest.in_the_way for each in some)
             wanted = f"this query needs {' AND '.join(needs)}" if needs else "this query does not ask for that"
             kept = "pairs" if len(legs) == 2 else "combinations" if len(legs) > 2 else "rows"
             reason = f"node {other} keeps only {kept} with {' AND '.join(theirs)}; {wanted}"
-            return plan_description.NotShared(number, other, reason, tuple(theirs), tuple(needs))
+            return plan.NotShared(number, other, reason, tuple(theirs), tuple(needs))
         if other > number:
-            return plan_description.NotShared(number, other, f"node {other} gives all that is needed, but came later")
+            return plan.NotShared(number, other, f"node {other} gives all that is needed, but came later")
         rows = self._planner.rows(other)
         reason = f"node {other} gives all that is needed, but to look at its {rows:,} rows would cost more"
-        return plan_description.NotShared(number, other, reason)
+        return plan.NotShared(number, other, reason)
 
     def _without_neighbour(self, entry: Entry) -> str:
         if entry.anchors is None:
@@ -327,7 +323,7 @@ class _JoinOrders:
         kept.planner.estimates.reset()
         self._planner = kept.planner
 
-    def of(self, operator: Operator) -> Iterator[plan_description.JoinOrder]:
+    def of(self, operator: Operator) -> Iterator[plan.JoinOrder]:
         """The order of a select, if there is something to tell."""
         place = operator.id.text
         history = [each for each in self._evidence.history if place in each.places]
@@ -340,12 +336,12 @@ class _JoinOrders:
         changes = tuple(_change(each, names, called) for each in history)
         order = _named(order_text(order_of(self._planner.nodes, place)), names)
         if not self._evidence.known:
-            yield plan_description.JoinOrder(order, history=changes)
+            yield plan.JoinOrder(order, history=changes)
             return
         found = costs(self._planner, (place,), {place: what})
         best = _named(order_text(best_order(self._planner, place, what)), names)
         seen = {text: self._evidence.known[known] for known, text in called.items() if known in self._evidence.known}
-        yield plan_description.JoinOrder(order, found.now, best, found.best, seen, changes)
+        yield plan.JoinOrder(order, found.now, best, found.best, seen, changes)
 
 
 def _called(operator: Operator, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
@@ -366,10 +362,10 @@ def _called(operator: Operator, what: SelectNeeds, renaming: Renaming) -> dict[S
     return called
 
 
-def _change(decided: Redecided, names: Sequence[str], called: Mapping[SizeKey, str]) -> plan_description.OrderChange:
+def _change(decided: Redecided, names: Sequence[str], called: Mapping[SizeKey, str]) -> plan.OrderChange:
     seen = {called[known]: value for known, value in decided.observed if known in called}
     before, after = (_named(each, names) for each in (decided.before, decided.after))
-    return plan_description.OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)
+    return plan.OrderChange(decided.cycle, before, after, decided.cost_before, decided.cost_after, seen)
 
 
 def _named(order: str, names: Sequence[str]) -> str:

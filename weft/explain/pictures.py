@@ -13,15 +13,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from weft.explain.plan_description import (
-    LOG,
-    RunningCohort,
-    SharedNetwork,
-    SharedNode,
-    SharedStream,
-    SharedTree,
-    Sharing,
-)
+from weft.explain import plan_description as plan
 from weft.explain.query_text import count, some
 from weft.plan.network import parents_first
 
@@ -84,7 +76,7 @@ class Drawing:
     unseen: tuple[str, ...] = ()
 
 
-def drawing(sharing: Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
+def drawing(sharing: plan.Sharing, names: Collection[str], most: int = MOST_BOXES) -> Drawing:
     """The picture of some queries: of their part of what is shared."""
     answered = {name: key for name, key in _answered_by(sharing) if name in names}
     known = {box.key: box for box in _boxes(sharing, frozenset(names), answered)}
@@ -115,7 +107,7 @@ def _queries_box(key: str, names: list[str], left_out: int) -> Box:
     return Box(key, QUERIES, count(len(names), "query", "queries"), (*names[:_NAMES], *more, *through), len(names))
 
 
-def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
+def _notes(sharing: plan.Sharing, names: Collection[str], parts: int, shown: int) -> Iterator[str]:
     if shown < parts:
         yield f"{count(parts - shown, 'node')} of {parts:,} left out: these are the most shared"
     alone = [name for name in sharing.unshared if name in names]
@@ -126,7 +118,7 @@ def _notes(sharing: Sharing, names: Collection[str], parts: int, shown: int) -> 
 # -- boxes ------------------------------------------------------------------------------------------------------------
 
 
-def _answered_by(sharing: Sharing) -> Iterator[tuple[str, str]]:
+def _answered_by(sharing: plan.Sharing) -> Iterator[tuple[str, str]]:
     """The box that each query finds its answers in, or the rows that it is computed from."""
     for name, woven in sharing.woven.items():
         yield name, _woven_key(woven.tree, sharing.stream(woven.stream))
@@ -134,9 +126,9 @@ def _answered_by(sharing: Sharing) -> Iterator[tuple[str, str]]:
         yield name, _node_key(sharing.network.nodes[query.answers[-1].node])
 
 
-def _boxes(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[Box]:
+def _boxes(sharing: plan.Sharing, names: Collection[str], answered: Mapping[str, str]) -> Iterator[Box]:
     network = sharing.network.within(names)
-    logs = {_node_key(node): node for node in network.nodes.values() if node.kind == LOG}
+    logs = {_node_key(node): node for node in network.nodes.values() if node.kind == plan.LOG}
     drawn = set()
     for stream in sharing.streams:
         woven = list(_woven_boxes(stream, names))
@@ -149,12 +141,12 @@ def _boxes(sharing: Sharing, names: Collection[str], answered: Mapping[str, str]
             drawn.add(key)
     wanted = {number for query in network.queries.values() for number in query.nodes}
     for number, node in network.nodes.items():
-        if number in wanted and not (node.kind == LOG and node.title in drawn):
+        if number in wanted and not (node.kind == plan.LOG and node.title in drawn):
             yield _node_box(node, network, names, answered)
 
 
-def _woven_boxes(stream: SharedStream, names: Collection[str]) -> Iterator[Box]:
-    def box(tree: SharedTree | RunningCohort, title: str, *lines: str) -> Iterator[Box]:
+def _woven_boxes(stream: plan.SharedStream, names: Collection[str]) -> Iterator[Box]:
+    def box(tree: plan.SharedTree | plan.RunningCohort, title: str, *lines: str) -> Iterator[Box]:
         queries = tuple(name for name in tree.queries if name in names)
         if queries:
             key, parents = _woven_key(tree, stream), (f"stream {stream.name}",)
@@ -170,9 +162,11 @@ def _woven_boxes(stream: SharedStream, names: Collection[str]) -> Iterator[Box]:
         yield from box(running, "never closing", *rows, f"by {', '.join(running.keys) or 'nothing'}")
 
 
-def _node_box(node: SharedNode, network: SharedNetwork, names: Collection[str], answered: Mapping[str, str]) -> Box:
+def _node_box(
+    node: plan.SharedNode, network: plan.SharedNetwork, names: Collection[str], answered: Mapping[str, str]
+) -> Box:
     key, weight, queries = _node_key(node), len(node.queries), tuple(name for name in node.queries if name in names)
-    if node.kind == LOG:
+    if node.kind == plan.LOG:
         # The answers of a query come out of the box that it finds them in, if that one is drawn.
         giver = answered.get(key.removeprefix("answers of "))
         return Box(key, STREAM, key, (), weight, (giver,) if giver else (), queries)
@@ -181,12 +175,12 @@ def _node_box(node: SharedNode, network: SharedNetwork, names: Collection[str], 
     return Box(key, node.kind, f"{node.number} {node.kind}", lines, weight, parents, queries)
 
 
-def _node_key(node: SharedNode) -> str:
-    return node.title if node.kind == LOG else f"node {node.number}"
+def _node_key(node: plan.SharedNode) -> str:
+    return node.title if node.kind == plan.LOG else f"node {node.number}"
 
 
-def _woven_key(tree: SharedTree | RunningCohort, stream: SharedStream) -> str:
-    if isinstance(tree, SharedTree):
+def _woven_key(tree: plan.SharedTree | plan.RunningCohort, stream: plan.SharedStream) -> str:
+    if isinstance(tree, plan.SharedTree):
         return f"tree {tree.number} of {stream.name}"
     return f"running {stream.running.index(tree)} of {stream.name}"
 

@@ -7,25 +7,7 @@ from fractions import Fraction
 
 from weft.algebra import DataType, Query
 from weft.algebra.types import TIMESTAMP
-from weft.explain.plan_description import (
-    JOIN,
-    LOG,
-    ROW,
-    SELECTION,
-    Apart,
-    Cohort,
-    JoinFamily,
-    JoinOrder,
-    NetworkQuery,
-    PlannedFor,
-    RunningCohort,
-    SharedNetwork,
-    SharedNode,
-    SharedStream,
-    SharedTree,
-    Sharing,
-    WovenQuery,
-)
+from weft.explain import plan_description as plan
 from weft.explain.query_text import count, duration_text, number_text, query_text, some
 from weft.plan.facts import CycleMeasured, Measurements
 
@@ -43,7 +25,7 @@ _QUERIES = 40
 _CHANGES = 5
 
 
-def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measurements) -> str:
+def shared_text(queries: Sequence[Query], sharing: plan.Sharing, measured: Measurements) -> str:
     """All queries: what each of them is, what they share, and how it runs."""
     if not queries:
         return "no queries"
@@ -59,12 +41,12 @@ def shared_text(queries: Sequence[Query], sharing: Sharing, measured: Measuremen
     return "\n\n".join(parts)
 
 
-def shared_query_text(query: Query, sharing: Sharing, measured: Measurements) -> str:
+def shared_query_text(query: Query, sharing: plan.Sharing, measured: Measurements) -> str:
     """One query: what it is, what it shares with which others, and how it runs."""
     woven = sharing.woven.get(query.name)
     network = sharing.network.within({query.name})
     alone = {name: why for name, why in sharing.unshared.items() if name == query.name}
-    streams: list[SharedStream] = []
+    streams: list[plan.SharedStream] = []
     if woven is not None:
         streams = [sharing.stream(woven.stream)]
         shared = list(_query_lines(woven, streams[0], measured))
@@ -79,7 +61,7 @@ def shared_query_text(query: Query, sharing: Sharing, measured: Measurements) ->
 # -- woven ------------------------------------------------------------------------------------------------------------
 
 
-def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measurements) -> Iterator[str]:
+def _stream_lines(stream: plan.SharedStream, sharing: plan.Sharing, measured: Measurements) -> Iterator[str]:
     yield (
         f"stream {stream.name}: {count(stream.number_of_queries, 'query', 'queries')} woven, "
         f"{count(len(stream.cohorts), 'cohort')}, {count(len(stream.trees), 'tree')}; {_rate_text(stream)}"
@@ -98,7 +80,7 @@ def _stream_lines(stream: SharedStream, sharing: Sharing, measured: Measurements
         yield f"    {some(running.queries)}"
 
 
-def _pace_text(planned: PlannedFor, clock: DataType) -> str:
+def _pace_text(planned: plan.PlannedFor, clock: DataType) -> str:
     keys = [f"{count(number, 'key')} by {name}" for name, number in planned.keys.items()]
     if planned.rows_per_tick is None or planned.ticks_per_cycle is None:
         return some(keys)
@@ -107,11 +89,11 @@ def _pace_text(planned: PlannedFor, clock: DataType) -> str:
     return some([_per(planned.rows_per_tick, "rows", clock), cycles, *keys])
 
 
-def _rate_text(stream: SharedStream) -> str:
+def _rate_text(stream: plan.SharedStream) -> str:
     return "not run yet" if stream.rate is None else f"{_per(stream.rate, 'rows', stream.clock)} of its clock"
 
 
-def _reduction_lines(stream: SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
+def _reduction_lines(stream: plan.SharedStream, selectivities: Mapping[str, float]) -> Iterator[str]:
     reduction, clock = stream.reduction, stream.clock
     edges = some([_edge(*each, clock) for each in reduction.edges])
     cut = f"cells cut at {edges}; {_per(reduction.edge_rate, 'cells', clock)}"
@@ -132,12 +114,12 @@ def _edge(modulus: int, residue: int, clock: DataType) -> str:
     return f"{every} from {duration_text(residue, clock)} on" if residue else every
 
 
-def _cohort_text(cohort: Cohort | RunningCohort) -> str:
+def _cohort_text(cohort: plan.Cohort | plan.RunningCohort) -> str:
     rows = f"where {' AND '.join(cohort.conditions)}" if cohort.conditions else "of all rows"
     return f"cohort {rows}, by {', '.join(cohort.keys) or 'nothing'}"
 
 
-def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Iterator[str]:
+def _tree_lines(tree: plan.SharedTree, stream: plan.SharedStream, sharing: plan.Sharing) -> Iterator[str]:
     clock = stream.clock
     yield f"tree {tree.number}: {_windows(tree)}; {_per(tree.edge_rate, 'slices', clock)}"
     yield from _kernel_lines(tree)
@@ -146,26 +128,26 @@ def _tree_lines(tree: SharedTree, stream: SharedStream, sharing: Sharing) -> Ite
         yield f"  {_apart_text(tree.apart, clock)}"
 
 
-def _kernel_lines(tree: SharedTree) -> Iterator[str]:
+def _kernel_lines(tree: plan.SharedTree) -> Iterator[str]:
     return (f"  {each.measure} in {each.kernel}: {each.reason}" for each in tree.kernels)
 
 
-def _windows(tree: SharedTree) -> str:
+def _windows(tree: plan.SharedTree) -> str:
     return some([each["text"] for each in tree.windows])
 
 
-def _costs(woven: WovenQuery, stream: SharedStream) -> str:
+def _costs(woven: plan.WovenQuery, stream: plan.SharedStream) -> str:
     """What a query costs, shared and alone; reading rows is listed apart as long as their rate is unknown."""
     cost, alone = _per(woven.cost, "nanoseconds", stream.clock), number_text(_scaled(woven.alone or 0, stream.clock))
     part = Fraction(1, stream.number_of_queries)
     if stream.rate is not None:
-        rows = number_text(_scaled(stream.rate * ROW * part, stream.clock))
+        rows = number_text(_scaled(stream.rate * plan.ROW * part, stream.clock))
         return f"costs {cost}, {rows} of them for reading rows, instead of {alone} alone"
     reading = f"{part} of reading the rows" if part < 1 else "reading the rows"
     return f"costs {cost} and {reading}; alone {alone} and reading the rows"
 
 
-def _apart_text(apart: Apart, clock: DataType) -> str:
+def _apart_text(apart: plan.Apart, clock: DataType) -> str:
     if apart.saved is None or apart.added is None:
         return f"apart from tree {apart.tree}: {apart.reason}"
     saved, added = _per(apart.saved, "nanoseconds", clock), number_text(_scaled(apart.added, clock))
@@ -173,9 +155,9 @@ def _apart_text(apart: Apart, clock: DataType) -> str:
     return f"apart from tree {apart.tree}: one tree would save {saved} in reading and cost {added} more{why}"
 
 
-def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements) -> Iterator[str]:
+def _query_lines(woven: plan.WovenQuery, stream: plan.SharedStream, measured: Measurements) -> Iterator[str]:
     tree = woven.tree
-    if isinstance(tree, RunningCohort):
+    if isinstance(tree, plan.RunningCohort):
         yield from _running_query_lines(woven, tree, stream)
         return
     cohort = next(each for each in stream.cohorts if tree in each.trees)
@@ -198,7 +180,9 @@ def _query_lines(woven: WovenQuery, stream: SharedStream, measured: Measurements
         yield f"  {_apart_text(tree.apart, stream.clock)}"
 
 
-def _running_query_lines(query: WovenQuery, cohort: RunningCohort, stream: SharedStream) -> Iterator[str]:
+def _running_query_lines(
+    query: plan.WovenQuery, cohort: plan.RunningCohort, stream: plan.SharedStream
+) -> Iterator[str]:
     yield f"woven over stream {stream.name}: groups that grow and never close"
     yield f"  {_cohort_text(cohort)}"
     yield f"  keeps of each group: {some(cohort.measures)}"
@@ -206,16 +190,18 @@ def _running_query_lines(query: WovenQuery, cohort: RunningCohort, stream: Share
     yield _reduction_shared(stream)
 
 
-def _reduction_shared(stream: SharedStream) -> str:
+def _reduction_shared(stream: plan.SharedStream) -> str:
     return f"  shares the reduction with {_other_queries(stream.number_of_queries - 1)}; {_rate_text(stream)}"
 
 
 # -- network ----------------------------------------------------------------------------------------------------------
 
 
-def _network_lines(network: SharedNetwork) -> Iterator[str]:
+def _network_lines(network: plan.SharedNetwork) -> Iterator[str]:
     """The network: the nodes that most queries share, families, and what each query costs."""
-    kinds = ", ".join(count(network.count(kind), kind) for kind in (LOG, SELECTION, JOIN) if network.count(kind))
+    kinds = ", ".join(
+        count(network.count(kind), kind) for kind in (plan.LOG, plan.SELECTION, plan.JOIN) if network.count(kind)
+    )
     yield (
         f"network: {count(len(network.queries), 'query', 'queries')}, {count(len(network.nodes), 'node')} ({kinds}); "
         f"looks at {network.cost:,} rows"
@@ -237,7 +223,7 @@ def _network_lines(network: SharedNetwork) -> Iterator[str]:
     yield from _left_out(len(network.queries) - _QUERIES, "query", "queries")
 
 
-def _network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterator[str]:
+def _network_query_lines(query: plan.NetworkQuery, network: plan.SharedNetwork) -> Iterator[str]:
     """One query: its nodes from the logs up, what it shares with which others, its cost, and why it shares no more."""
     yield f"in the network: {_answered(query)}"
     if query.beside is not None:
@@ -259,7 +245,7 @@ def _network_query_lines(query: NetworkQuery, network: SharedNetwork) -> Iterato
     yield f"  {_rows_looked_at(query)}"
 
 
-def _node_lines(node: SharedNode) -> Iterator[str]:
+def _node_lines(node: plan.SharedNode) -> Iterator[str]:
     yield f"node {node.number}, level {node.level}: {_made_of(node)}"
     if node.equations:
         yield f"  on {' AND '.join(node.equations)}"
@@ -271,18 +257,18 @@ def _node_lines(node: SharedNode) -> Iterator[str]:
     yield f"  {shared}{_listed(node.queries)}"
 
 
-def _made_of(node: SharedNode) -> str:
-    if node.kind == LOG:
+def _made_of(node: plan.SharedNode) -> str:
+    if node.kind == plan.LOG:
         return node.title
     late = ", without rows that come too late" if node.timely else ""
-    if node.kind == SELECTION:
+    if node.kind == plan.SELECTION:
         return f"selection of node {node.parents[0]}{late}"
     left, right = node.parents
     names = ", ".join(node.legs)
     return f"join of node {left} with {'itself' if left == right else f'node {right}'}, as {names}{late}"
 
 
-def _family_text(family: JoinFamily) -> str:
+def _family_text(family: plan.JoinFamily) -> str:
     keys = " AND ".join(family.equations) or "time alone"
     kept = "" if family.kept is None else f"; {count(family.kept, 'row')} kept"
     selections = f" and {count(len(family.selections), 'selection')}" if family.selections else ""
@@ -292,7 +278,7 @@ def _family_text(family: JoinFamily) -> str:
     )
 
 
-def _order_lines(order: JoinOrder) -> Iterator[str]:
+def _order_lines(order: plan.JoinOrder) -> Iterator[str]:
     """An order, what was measured that it follows from, and its changes."""
     yield _order_text(order)
     if order.seen:
@@ -307,7 +293,7 @@ def _order_lines(order: JoinOrder) -> Iterator[str]:
             yield f"    seen then: {_seen_text(each.seen)}"
 
 
-def _order_text(order: JoinOrder) -> str:
+def _order_text(order: plan.JoinOrder) -> str:
     text = f"joined in the order {order.order}"
     if order.cost is None or order.best_cost is None:
         return f"{text}, as supposed: no cycle has told anything yet"
@@ -320,16 +306,16 @@ def _seen_text(seen: Mapping[str, float]) -> str:
     return "; ".join(f"{what}: {f'{n:,.0f}' if n > 1 else f'{100 * n:.3g} %'}" for what, n in seen.items())
 
 
-def _own_lines(query: NetworkQuery) -> Iterator[str]:
+def _own_lines(query: plan.NetworkQuery) -> Iterator[str]:
     return (f"    node {why.node} is its own: {why.reason}" for why in query.not_shared)
 
 
-def _answered(query: NetworkQuery) -> str:
+def _answered(query: plan.NetworkQuery) -> str:
     nodes = [f"node {each.node}" + (f" ({', '.join(each.inputs)})" if each.inputs else "") for each in query.answers]
     return f"{'answered by' if query.beside is None else 'reads'} {' and '.join(nodes)}"
 
 
-def _rows_looked_at(query: NetworkQuery) -> str:
+def _rows_looked_at(query: plan.NetworkQuery) -> str:
     alone = "" if query.alone is None else f" instead of {query.alone:,} alone"
     return f"looks at {number_text(query.cost)} rows{alone}"
 
@@ -343,7 +329,7 @@ def _left_out(number: int, one: str, many: str = "") -> Iterator[str]:
 
 
 def _physical_lines(
-    streams: Sequence[SharedStream], network: SharedNetwork, alone: Mapping[str, str], measured: Measurements
+    streams: Sequence[plan.SharedStream], network: plan.SharedNetwork, alone: Mapping[str, str], measured: Measurements
 ) -> Iterator[str]:
     yield "physical"
     for stream in streams:
@@ -354,7 +340,7 @@ def _physical_lines(
         joins = count(len(network.families), "family of joins", "families of joins")
         look = "looks" if len(network.families) == 1 else "look"
         found = f", and {joins} {look} up in the driver what is kept, or in one more job a level if that is too much"
-        logs = count(network.count(LOG), "log")
+        logs = count(network.count(plan.LOG), "log")
         yield f"  the network: one Spark job in a cycle takes the new rows of {logs}{found if network.families else ''}"
     if alone:
         yield (

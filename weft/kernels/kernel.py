@@ -8,20 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from weft.kernels import execution
 from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import FEWEST_SLOTS, GATHERED, ROOM, batch_for, layout_of, slots_for
 from weft.kernels.compiled.cells import FIRST, NEXT, SLOTS, address
-from weft.kernels.execution import (
-    GO_BACK,
-    OUT_OF_ORDER,
-    TOO_LONG,
-    Run,
-    arithmetic_of,
-    compiled,
-    loop_of,
-    packed,
-    unwritten,
-)
 from weft.kernels.statistic import Array, Columns, Statistic, same_records
 
 _ALL_DUE = np.zeros(1, dtype=np.int64)
@@ -97,11 +87,11 @@ class Kernel:
         if not len(table):
             return self.statistic.empty(0, self.width)
         if np.any(table[0] < self._starts):
-            raise KernelError(complaint(GO_BACK, self.capacity))
+            raise KernelError(complaint(execution.GO_BACK, self.capacity))
         wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(table.shape))
         answers = table.size if due is None else len(wanted) - 1
         numbers = len(table), self.ranges, int(due is None)
-        wrong, out = self.drive(loop_of, partials, (table, wanted), answers, numbers)
+        wrong, out = self.drive(execution.loop_of, partials, (table, wanted), answers, numbers)
         if wrong:
             raise KernelError(complaint(wrong, self.capacity))
         self._starts = table[-1].copy()
@@ -111,13 +101,13 @@ class Kernel:
         """Identities for a number of slices, to be filled in; `slide` takes such columns without copying them."""
         if self._interpreted:
             return self.statistic.empty(steps, self.width)
-        columns = unwritten(self.statistic, steps, self.width)
+        columns = execution.unwritten(self.statistic, steps, self.width)
         self.statistic.erase(columns, ...)
         return columns
 
     def drive(
         self,
-        driver: Callable[[Algorithm], Run],
+        driver: Callable[[Algorithm], execution.Run],
         partials: Columns,
         schedule: tuple[Array, ...],
         answers: int,
@@ -132,12 +122,12 @@ class Kernel:
             self._ix[:], self._table[:] = ix, table
             return result, out
         try:
-            incoming = packed(self.statistic, partials, self.width)
+            incoming = execution.packed(self.statistic, partials, self.width)
         except ValueError as error:
             raise KernelError(str(error)) from None
-        out = unwritten(self.statistic, answers, self.width)
+        out = execution.unwritten(self.statistic, answers, self.width)
         arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
-        return compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
+        return execution.compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
 
     # --- late rows, keys ---------------------------------------------------------------------------------------------
 
@@ -194,7 +184,7 @@ class Kernel:
 
     def _allocate(self, rows: int) -> None:
         self._columns = self.blank(rows)
-        self._f = arithmetic_of(self.statistic, self.width)
+        self._f = execution.arithmetic_of(self.statistic, self.width)
 
 
 def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int, first: int = 0) -> KernelShape:
@@ -204,11 +194,15 @@ def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int, first
 
 def complaint(wrong: int, capacity: int) -> str:
     """What is wrong with the starts of windows, in words."""
-    if wrong == OUT_OF_ORDER:
+    if wrong == execution.OUT_OF_ORDER:
         return "ranges are ordered: the longest, which begins first, comes first"
-    if wrong == TOO_LONG:
+    if wrong == execution.TOO_LONG:
         return f"a window has more than {capacity} partials; rebuild the kernel with a larger capacity"
-    return "the starts of windows never go back" if wrong == GO_BACK else "a window begins with a partial it holds"
+    return (
+        "the starts of windows never go back"
+        if wrong == execution.GO_BACK
+        else "a window begins with a partial it holds"
+    )
 
 
 def _places(due: NDArray[np.bool_]) -> NDArray[np.int64]:

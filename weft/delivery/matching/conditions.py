@@ -21,18 +21,7 @@ from weft.arrays.ordinals import Mask, Positions, is_text_array, ordinals
 from weft.delivery.log.delivery_errors import DeliveryError
 from weft.delivery.log.itinerary import Span
 from weft.plan.subscription import Comparison, Conjunction, Meeting
-from weft.predicates import row_matching
-from weft.predicates.domains import (
-    EVERYTHING,
-    NAN,
-    ONLY_NULL,
-    Place,
-    ValueSet,
-    days,
-    intersection,
-    satisfying,
-    union,
-)
+from weft.predicates import domains, row_matching
 from weft.predicates.row_matching import (
     Check,
     ColumnCombination,
@@ -43,9 +32,9 @@ from weft.predicates.row_matching import (
 )
 
 #: What a conjunction allows, of each subject that it speaks of.
-Box = dict[row_matching.Value, ValueSet]
+Box = dict[row_matching.Value, domains.ValueSet]
 
-_NULLNESS: Final = {"is null": ONLY_NULL, "is not null": EVERYTHING}
+_NULLNESS: Final = {"is null": domains.ONLY_NULL, "is not null": domains.EVERYTHING}
 _ORDERED: Final = (
     pa.types.is_floating,
     pa.types.is_decimal,
@@ -70,17 +59,17 @@ def clause_of(each: Comparison) -> tuple[Check, ...]:
 
 def _check(subject: row_matching.Value, operator: str, constant: Value) -> Check:
     bound = place_of(constant)
-    return Check(subject, operator, bound, satisfying(operator, bound))
+    return Check(subject, operator, bound, domains.satisfying(operator, bound))
 
 
-def place_of(constant: Value) -> Place:
+def place_of(constant: Value) -> domains.Place:
     """A constant as something that compares with all others of its column, be they exact or not."""
     if isinstance(constant, str | bytes):
         return constant
     if isinstance(constant, date):
-        return (0, int(days(constant)))
+        return (0, int(domains.days(constant)))
     assert constant is not None
-    return NAN if math.isnan(constant) else (0, constant)  # type: ignore[return-value]
+    return domains.NAN if math.isnan(constant) else (0, constant)  # type: ignore[return-value]
 
 
 def box_of(conjunction: Conjunction, span: Span) -> Box | None:
@@ -93,15 +82,15 @@ def box_of(conjunction: Conjunction, span: Span) -> Box | None:
     for clause in clauses:
         if not clause:
             return None
-        values = clause[0].values if len(clause) == 1 else union(check.values for check in clause)
+        values = clause[0].values if len(clause) == 1 else domains.union(check.values for check in clause)
         subject = clause[0].value
-        box[subject] = intersection(box[subject], values) if subject in box else values
+        box[subject] = domains.intersection(box[subject], values) if subject in box else values
     return None if any(values.is_empty for values in box.values()) else box
 
 
 def subjects_of(boxes: Iterable[Box]) -> dict[row_matching.Value, SubjectIntervals]:
     """The intervals of each subject."""
-    found: dict[row_matching.Value, list[ValueSet]] = {}
+    found: dict[row_matching.Value, list[domains.ValueSet]] = {}
     for box in boxes:
         for subject, values in box.items():
             found.setdefault(subject, []).append(values)
@@ -125,7 +114,7 @@ def numbers_of(subject: SubjectIntervals, rows: pa.Table | pa.RecordBatch) -> Po
             return np.full(rows.num_rows, subject.null)
         constant = subject.cuts[0][1] if subject.cuts else None
         if constant is not None and is_text_array(types[0]) != isinstance(constant, str | bytes):
-            shown = "NaN" if constant == NAN else repr(constant[1] if isinstance(constant, tuple) else constant)
+            shown = "NaN" if constant == domains.NAN else repr(constant[1] if isinstance(constant, tuple) else constant)
             raise DeliveryError(f"a column of type {types[0]} is compared with {shown}")
     elif len({is_text_array(type_) for type_ in types}) > 1:
         raise DeliveryError(f"a column of type {types[0]} is compared with one of type {types[1]}")

@@ -37,19 +37,8 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.federation.federation_errors import FederationError
+from weft.federation.live import messages
 from weft.federation.live.ledger import Follower
-from weft.federation.live.messages import (
-    COORDINATOR,
-    BatchPublished,
-    PublishedPart,
-    SiteMessage,
-    Transport,
-    message_bytes,
-    rows_mailbox,
-    send,
-    small_enough,
-    source_mailbox,
-)
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.federation.live.stream_interest import Interest, from_json
 from weft.files.atomic import private_folder, publish
@@ -75,13 +64,13 @@ BATCHES_TABLE = (
 class SourceAgent:
     """Publishes the streams that a site owns. `step` does a little, and says whether there was anything to do."""
 
-    def __init__(self, site: str, directory: Path, transport: Transport) -> None:
+    def __init__(self, site: str, directory: Path, transport: messages.Transport) -> None:
         self.site = site
         self._transport = transport
         self._directory = directory
         self._store = RoleStore(directory / "source.db", [BATCHES_TABLE])
         self._follower = Follower(transport, self._store)
-        self._mailbox = Mailbox(transport, self._store, source_mailbox(site))
+        self._mailbox = Mailbox(transport, self._store, messages.source_mailbox(site))
         self._files: dict[str, BatchFiles] = {}
         self._rate: dict[str, tuple[float, float]] = {}
 
@@ -118,16 +107,16 @@ class SourceAgent:
         if rows is None:
             raise FederationError(f"batch {number} of stream '{name}' is gone from {self._directory}: restore it")
         # What was sent in an attempt before: if providers want the same now, it is not sent again.
-        sent: list[tuple[dict[str, Interest], tuple[PublishedPart, ...]]] = []
+        sent: list[tuple[dict[str, Interest], tuple[messages.PublishedPart, ...]]] = []
 
-        def entry() -> BatchPublished | None:
+        def entry() -> messages.BatchPublished | None:
             if len(self._follower.ledger.streams[name].marks) > number:
                 # An append of ours had come through although we were told that it had not.
                 return None
             wanting = self._wanting(name)
             if not sent or sent[-1][0] != wanting:
                 sent.append((wanting, tuple(self._sent(name, number, *each) for each in divided(rows, wanting))))
-            return BatchPublished(name, number, clock, rows.num_rows, sent[-1][1])
+            return messages.BatchPublished(name, number, clock, rows.num_rows, sent[-1][1])
 
         self._follower.append(entry)
         self._tell_rate(name, number, rows)
@@ -139,13 +128,13 @@ class SourceAgent:
         found = {each: ledger.interests(each) for each in {query.provider for query in ledger.running()}}
         return {provider: interests[name] for provider, interests in found.items() if name in interests}
 
-    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> PublishedPart:
+    def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> messages.PublishedPart:
         numbers = []
-        for ordinal, piece in enumerate(small_enough(rows, self._transport)):
+        for ordinal, piece in enumerate(messages.small_enough(rows, self._transport)):
             identity = f"rows/{name}/{number}/{self._follower.ledger.place}/{','.join(sites)}/{ordinal}"
             fields = {"stream": name, "number": number}
-            numbers.append(send(self._transport, rows_mailbox(name), identity, "rows", fields, piece))
-        return PublishedPart(sites, tuple(numbers), rows.num_rows)
+            numbers.append(messages.send(self._transport, messages.rows_mailbox(name), identity, "rows", fields, piece))
+        return messages.PublishedPart(sites, tuple(numbers), rows.num_rows)
 
     def _tell_rate(self, name: str, number: int, rows: pa.Table) -> None:
         """Tell the coordinator now and then how much flows, and what it looks like."""
@@ -155,9 +144,11 @@ class SourceAgent:
             seconds = max(time.monotonic() - since, 1.0)
             step = max(1, rows.num_rows // _SAMPLE)
             fields = {"stream": name, "rate": self._rate[name][1] / seconds}
-            data = message_bytes(SiteMessage("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step)))))
+            data = messages.message_bytes(
+                messages.SiteMessage("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step))))
+            )
             if len(data) <= self._transport.largest:
-                self._transport.put(COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
+                self._transport.put(messages.COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
 
     # --- messages -------------------------------------------------------------------------------------------------
 
@@ -172,7 +163,7 @@ class SourceAgent:
         self._mailbox.read(number)
         return True
 
-    def _replay(self, message: SiteMessage) -> None:
+    def _replay(self, message: messages.SiteMessage) -> None:
         """Send batches again, as far as they are wanted, or say that one is not kept any more."""
         files, interest = self._files[message["stream"]], from_json(message["interest"])
         at = 0
@@ -180,14 +171,14 @@ class SourceAgent:
             rows = files.rows(number)
             if rows is None:
                 problem = f"batch {number} of stream '{message['stream']}' is not kept any more by {self.site}"
-                send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
+                messages.send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
                 return
-            pieces = small_enough(restricted(rows, interest), self._transport)
+            pieces = messages.small_enough(restricted(rows, interest), self._transport)
             for ordinal, piece in enumerate(pieces):
                 fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
                 identity = f"{message['reply']}/{message['stream']}/{number}/{ordinal}"
                 at += 1
-                send(self._transport, message["reply"], identity, "replayed", fields, piece)
+                messages.send(self._transport, message["reply"], identity, "replayed", fields, piece)
 
 
 def divided(rows: pa.Table, wanting: dict[str, Interest]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:

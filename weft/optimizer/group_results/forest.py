@@ -31,18 +31,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.optimizer.group_results import pricing
 from weft.optimizer.group_results.forms import Decode, Form, QueryFamily, Region, form_from_data
-from weft.optimizer.group_results.pricing import (
-    ForestMember,
-    MemberSums,
-    Policy,
-    Pricing,
-    TreeNode,
-    add_up,
-    derived,
-    replace_child,
-    root_of,
-)
 from weft.optimizer.group_results.traffic_estimates import Sample
 
 #: The most children of a node, unless members leave.
@@ -63,7 +53,7 @@ class Tree:
     """
 
     forest: Forest
-    root: TreeNode
+    root: pricing.TreeNode
     number: int
     label: str = ""
     epoch: int = 0
@@ -78,12 +68,12 @@ class Tree:
 class Forest:
     """The trees of queries of one family that leave by the same first hop."""
 
-    def __init__(self, family: QueryFamily, policy: Policy, sample: Sample, hop: str = "") -> None:
+    def __init__(self, family: QueryFamily, policy: pricing.Policy, sample: Sample, hop: str = "") -> None:
         self.family, self.policy, self.hop = family, policy, hop
-        self.prices = Pricing(family, policy, sample)
-        self.members: dict[str, ForestMember] = {}
+        self.prices = pricing.Pricing(family, policy, sample)
+        self.members: dict[str, pricing.ForestMember] = {}
         self.trees: list[Tree] = []
-        self._tree_of: dict[TreeNode, Tree] = {}
+        self._tree_of: dict[pricing.TreeNode, Tree] = {}
 
     @property
     def latency(self) -> float:
@@ -92,10 +82,10 @@ class Forest:
 
     # Trees
 
-    def tree_of(self, node: TreeNode) -> Tree:
-        return self._tree_of[root_of(node)]
+    def tree_of(self, node: pricing.TreeNode) -> Tree:
+        return self._tree_of[pricing.root_of(node)]
 
-    def plant(self, root: TreeNode) -> Tree:
+    def plant(self, root: pricing.TreeNode) -> Tree:
         tree = Tree(self, root, len(self.trees))
         self.trees.append(tree)
         self._tree_of[root] = tree
@@ -111,7 +101,7 @@ class Forest:
             self.trees[tree.number] = last
             last.number = tree.number
 
-    def has_root(self, tree: Tree, root: TreeNode) -> None:
+    def has_root(self, tree: Tree, root: pricing.TreeNode) -> None:
         """The tree after its root, or anything below, has changed."""
         if tree.root is not root:
             del self._tree_of[tree.root]
@@ -120,30 +110,32 @@ class Forest:
             self._tree_of[root] = tree
         self.prices.put(tree.number, root)
 
-    def restored(self, document: Mapping[str, Any], members: Mapping[str, ForestMember], decode: Decode) -> TreeNode:
+    def restored(
+        self, document: Mapping[str, Any], members: Mapping[str, pricing.ForestMember], decode: Decode
+    ) -> pricing.TreeNode:
         """A sub-tree that was kept as plain data."""
         children = [self.restored(each, members, decode) for each in document.get("children", ())]
         if "name" in document:
             node = members[document["name"]].node
         else:
-            node = TreeNode(form_from_data(document["form"], self.family, self.prices.rows, decode))
+            node = pricing.TreeNode(form_from_data(document["form"], self.family, self.prices.rows, decode))
         node.is_flagged = document.get("flagged", False)
         self.adopt(node, children)
         return node
 
     # Insertion
 
-    def insert(self, member: ForestMember) -> Tree:
+    def insert(self, member: pricing.ForestMember) -> Tree:
         """Adds a query to the group where that saves most, or to a new one."""
         self.keep(member)
         return self.place(member.node)
 
-    def keep(self, member: ForestMember) -> None:
+    def keep(self, member: pricing.ForestMember) -> None:
         """Takes a member whose node is in a tree already, or will be."""
         assert member.node.name is not None
         self.members[member.node.name] = member
 
-    def place(self, node: TreeNode) -> Tree:
+    def place(self, node: pricing.TreeNode) -> Tree:
         """Adds a query, or a whole sub-tree, where that saves most."""
         found = self.prices.best(node)
         if found is None:
@@ -152,7 +144,7 @@ class Forest:
         self.join(tree, node)
         return tree
 
-    def join(self, tree: Tree, node: TreeNode) -> None:
+    def join(self, tree: Tree, node: pricing.TreeNode) -> None:
         """Puts a query, or a whole sub-tree, into a tree."""
         root = tree.root
         if self.prices.contains(node.form, root.form):
@@ -164,18 +156,18 @@ class Forest:
             self.attach(root, node)
             root.form = self.prices.merged([root.form, node.form])
         else:
-            root = derived(self.prices.merged([root.form, node.form]), [root, node])
+            root = pricing.derived(self.prices.merged([root.form, node.form]), [root, node])
         self.has_root(tree, root)
 
-    def _take_over(self, node: TreeNode, root: TreeNode) -> None:
+    def _take_over(self, node: pricing.TreeNode, root: pricing.TreeNode) -> None:
         """Puts a root below an original that contains it. What was below it is now beside it: no level is added."""
         below, root.children = root.children, []
         self.adopt(node, [*node.children, *below])
         if not root.is_derived:
-            add_up(root)
+            pricing.add_up(root)
             self.attach(node, root)
 
-    def attach(self, parent: TreeNode, node: TreeNode) -> None:
+    def attach(self, parent: pricing.TreeNode, node: pricing.TreeNode) -> None:
         """Puts a node below another, under children that contain it if there are such, else under the lightest.
 
         Nodes on the way that do not contain it are widened; the form of `parent` is the caller's concern.
@@ -188,20 +180,20 @@ class Forest:
             if within is None:
                 within = min(path.children, key=lambda each: each.weight)
                 if not within.is_derived:
-                    pair = TreeNode(within.form)
-                    replace_child(within, pair)
+                    pair = pricing.TreeNode(within.form)
+                    pricing.replace_child(within, pair)
                     self.adopt(pair, [within])
                     within = pair
                 within.form = self.prices.merged([within.form, node.form])
             path, levels = within, levels + 1
         path.children.append(node)
         node.parent = path
-        above: TreeNode | None = path
+        above: pricing.TreeNode | None = path
         while above is not None:
-            add_up(above)
+            pricing.add_up(above)
             above = above.parent
 
-    def _child_around(self, parent: TreeNode, node: TreeNode) -> TreeNode | None:
+    def _child_around(self, parent: pricing.TreeNode, node: pricing.TreeNode) -> pricing.TreeNode | None:
         return next((each for each in parent.children if self.prices.contains(node.form, each.form)), None)
 
     # Termination
@@ -213,11 +205,11 @@ class Forest:
         if node.parent is None and not node.children:
             self.fell(tree)
             return tree, True
-        node.name, node.own = None, MemberSums()
+        node.name, node.own = None, pricing.MemberSums()
         self.has_root(tree, self._rewritten(node))
         return tree, False
 
-    def _rewritten(self, start: TreeNode) -> TreeNode:
+    def _rewritten(self, start: pricing.TreeNode) -> pricing.TreeNode:
         """The root after a node's query has left: the derived nodes from there up, merged again."""
         node, is_settled = start, False
         while True:
@@ -229,7 +221,7 @@ class Forest:
                     if parent is None:
                         child.parent = None
                         return child
-                    replace_child(node, child)
+                    pricing.replace_child(node, child)
                 else:
                     assert parent is not None, "a group without members has ended"
                     parent.children.remove(node)
@@ -239,12 +231,12 @@ class Forest:
                     node.form = self.prices.merged([each.form for each in node.children])
                 elif node.is_derived and not is_settled:
                     is_settled = self._tightened(node)
-                add_up(node)
+                pricing.add_up(node)
                 if parent is None:
                     return node
             node = parent
 
-    def _tightened(self, node: TreeNode) -> bool:
+    def _tightened(self, node: pricing.TreeNode) -> bool:
         """Merge the children of a derived node again. Returns whether that changed nothing, for those above too."""
         form = self.prices.merged([each.form for each in node.children])
         is_narrower = self.prices.contains(form, node.form)
@@ -256,12 +248,12 @@ class Forest:
             node.form = form
         return is_same
 
-    def adopt(self, node: TreeNode, children: Sequence[TreeNode]) -> None:
+    def adopt(self, node: pricing.TreeNode, children: Sequence[pricing.TreeNode]) -> None:
         """Puts nodes below another, in the place of what was there."""
         node.children = list(children)
         for child in children:
             child.parent = node
-        add_up(node)
+        pricing.add_up(node)
 
 
 # -- rounds of re-optimisation ----------------------------------------------------------------------------------------
@@ -277,9 +269,9 @@ def reoptimise(forests: Iterable[Forest]) -> None:
 
 
 def _take_apart(forest: Forest) -> None:
-    out: list[TreeNode] = []
+    out: list[pricing.TreeNode] = []
     for tree in forest.trees:
-        parts: list[TreeNode] = []
+        parts: list[pricing.TreeNode] = []
         root = _reoptimised(forest, tree.root, parts)
         if root is None:
             # The heaviest part keeps the name, so that the fewest members move.
@@ -291,9 +283,9 @@ def _take_apart(forest: Forest) -> None:
         forest.place(node)
 
 
-def _reoptimised(forest: Forest, node: TreeNode, out: list[TreeNode]) -> TreeNode | None:
+def _reoptimised(forest: Forest, node: pricing.TreeNode, out: list[pricing.TreeNode]) -> pricing.TreeNode | None:
     """A sub-tree after its round; None if it has been taken apart, and its parts have gone `out`."""
-    up: list[TreeNode] = []
+    up: list[pricing.TreeNode] = []
     results = [_reoptimised(forest, child, up) for child in list(node.children)]
     kept = [each for each in results if each is not None]
     if not (node.is_flagged or up or kept != node.children):
@@ -310,7 +302,7 @@ def _reoptimised(forest: Forest, node: TreeNode, out: list[TreeNode]) -> TreeNod
         each.parent = None
     if len(children) == 1:
         return children[0]
-    merged = derived(forest.prices.merged([each.form for each in children]), children)
+    merged = pricing.derived(forest.prices.merged([each.form for each in children]), children)
     if sum(map(forest.prices.cost, children)) < forest.prices.cost(merged):
         for each in children:
             each.parent = None
@@ -322,12 +314,12 @@ def _reoptimised(forest: Forest, node: TreeNode, out: list[TreeNode]) -> TreeNod
     return node
 
 
-def _balanced(forest: Forest, children: list[TreeNode]) -> list[TreeNode]:
+def _balanced(forest: Forest, children: list[pricing.TreeNode]) -> list[pricing.TreeNode]:
     """No more children than a node may have: the lightest are put under a node of their own."""
     while len(children) > FAN_OUT:
         children = sorted(children, key=lambda each: each.weight)
         lightest, children = children[:2], children[2:]
-        children.append(derived(forest.prices.merged([each.form for each in lightest]), lightest))
+        children.append(pricing.derived(forest.prices.merged([each.form for each in lightest]), lightest))
     return children
 
 
@@ -371,12 +363,12 @@ def remeasure(forest: Forest, sample: Sample) -> None:
         forest.prices.append(tree.root)
 
 
-def _remeasured(forest: Forest, node: TreeNode) -> None:
+def _remeasured(forest: Forest, node: pricing.TreeNode) -> None:
     for child in node.children:
         _remeasured(forest, child)
     if node.is_derived:
         regions = tuple(Region(each.box, forest.prices.rows(each.box)) for each in node.form.regions)
         node.form = Form(regions, node.form.windows, node.form.ends, node.form.delay)
-    add_up(node)
+    pricing.add_up(node)
     if node.is_derived and sum(map(forest.prices.cost, node.children)) < forest.prices.cost(node):
         node.is_flagged = True

@@ -23,11 +23,7 @@ from weft.algebra import Query
 from weft.optimizer.group_results.forest import Forest, Tree, remeasure, reoptimise
 from weft.optimizer.group_results.forms import Decode, Encode, Form, QueryFamily, QueryKind, form_as_data
 from weft.optimizer.group_results.pricing import Policy, TreeNode, members_below
-from weft.optimizer.group_results.representatives import (
-    EvaluatedPart,
-    GroupRepresentative,
-    representative,
-)
+from weft.optimizer.group_results.representatives import EvaluatedPart, GroupRepresentative, representative
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample, TrafficStatistics
 from weft.plan.subscription import Subscription

@@ -194,7 +194,6 @@ class Pricing:
     # Forms
 
     def rows(self, box: Box) -> int:
-        """The rows of the sample in a box."""
         return self._sample.rows(self.family, box)
 
     def merged(self, several: Sequence[Form]) -> Form:

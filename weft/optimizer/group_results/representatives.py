@@ -17,28 +17,10 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
-from weft.algebra import (
-    WINDOW_END,
-    Aggregate,
-    Call,
-    Column,
-    Expression,
-    Literal,
-    Output,
-    Query,
-    Select,
-    Stream,
-    Window,
-)
+from weft import algebra
 from weft.algebra.properties import clock_column
+from weft.optimizer.group_results import shapes
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
-from weft.optimizer.group_results.shapes import (
-    QueryShape,
-    clocks_of,
-    columns_after_grouping,
-    is_of_groups,
-    published_name,
-)
 from weft.plan.normal_form import substituted, with_expressions
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
@@ -54,7 +36,7 @@ MOST_CONJUNCTIONS = 16
 
 _COMPARISONS = frozenset({"<", "<=", "=", "!=", ">", ">="})
 
-_Publish = Callable[[Expression], str]
+_Publish = Callable[[algebra.Expression], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +47,7 @@ class EvaluatedPart:
     `ends` have its `window_end`, so that what two parts answer is published once.
     """
 
-    query: Query
+    query: algebra.Query
     ends: ResidueClass | None = None
 
 
@@ -92,8 +74,8 @@ def representative(
     epoch: int,
     family: QueryFamily,
     form: Form,
-    columns: Mapping[str, Expression],
-    aggregates: Mapping[str, Aggregate],
+    columns: Mapping[str, algebra.Expression],
+    aggregates: Mapping[str, algebra.Aggregate],
 ) -> GroupRepresentative:
     """What a group evaluates: a query for each schedule, or just one."""
     ordered = dict(sorted(columns.items()))
@@ -107,7 +89,7 @@ def representative(
             family.kind,
             (EvaluatedPart(query),),
             tuple(ordered),
-            tuple(map(text_of, clocks_of(family))) if windows else (),
+            tuple(map(text_of, shapes.clocks_of(family))) if windows else (),
             max(windows.ranges) - 1 if windows else 0,
         )
     assert form.ends is not None
@@ -122,37 +104,39 @@ def representative(
     return GroupRepresentative(group, epoch, family.kind, parts, tuple(ordered))
 
 
-def _query(name: str, select: Select) -> Query:
+def _query(name: str, select: algebra.Select) -> algebra.Query:
     """A query of a select over the inputs of a family, of which the only one has no name there."""
     inputs = [
-        item if item.alias or not isinstance(item.source, Stream) else replace(item, alias=item.source.name)
+        item if item.alias or not isinstance(item.source, algebra.Stream) else replace(item, alias=item.source.name)
         for item in select.inputs
     ]
-    meaning: dict[Expression, Expression] = {
-        Column(item.alias, each.name, each.type): Column(named.alias, each.name, each.type)
+    meaning: dict[algebra.Expression, algebra.Expression] = {
+        algebra.Column(item.alias, each.name, each.type): algebra.Column(named.alias, each.name, each.type)
         for item, named in zip(select.inputs, inputs, strict=True)
         for each in item.source.fields
     }
     select = with_expressions(replace(select, inputs=tuple(inputs)), partial(substituted, meaning=meaning))
-    return Query(name, select, clock_column(select))
+    return algebra.Query(name, select, clock_column(select))
 
 
-def _where(*conditions: Expression | None) -> Expression | None:
+def _where(*conditions: algebra.Expression | None) -> algebra.Expression | None:
     return conjunction([each for each in conditions if each is not None])
 
 
-def _combination(family: QueryFamily, form: Form, columns: Mapping[str, Expression]) -> Select:
+def _combination(family: QueryFamily, form: Form, columns: Mapping[str, algebra.Expression]) -> algebra.Select:
     inputs = family.inputs
     if form.windows is not None:
         slide, origin, ranges = form.windows.slide, form.windows.origin, iter(form.windows.ranges)
         inputs = tuple(
-            replace(each, window=Window(next(ranges), slide, origin)) if isinstance(each.source, Stream) else each
+            replace(each, window=algebra.Window(next(ranges), slide, origin))
+            if isinstance(each.source, algebra.Stream)
+            else each
             for each in inputs
         )
-    return Select(
+    return algebra.Select(
         inputs=inputs,
         where=_where(family.common, condition_of_boxes([each.box for each in form.regions])),
-        outputs=tuple(Output(name, each) for name, each in columns.items()),
+        outputs=tuple(algebra.Output(name, each) for name, each in columns.items()),
         clock_type=family.clock_type,
     )
 
@@ -161,9 +145,9 @@ def _aggregate(
     family: QueryFamily,
     form: Form,
     end: ResidueClass,
-    columns: Mapping[str, Expression],
-    aggregates: Mapping[str, Aggregate],
-) -> Select:
+    columns: Mapping[str, algebra.Expression],
+    aggregates: Mapping[str, algebra.Aggregate],
+) -> algebra.Select:
     assert family.range is not None
     having = condition_of_boxes([each.box for each in form.regions])
     read = frozenset().union(*(columns_of(each) for each in (*columns.values(), *([having] if having else []))))
@@ -172,29 +156,29 @@ def _aggregate(
         # No member shows an aggregate, but an instance has a row only because of one.
         used = sorted(aggregates)[:1]
     shown = [aggregates[name] for name in used]
-    after = columns_after_grouping(family.keys, shown, family.clock_type)
-    groups: dict[Expression, Expression] = {column: reference for reference, column in after.items()}
-    return Select(
+    after = shapes.columns_after_grouping(family.keys, shown, family.clock_type)
+    groups: dict[algebra.Expression, algebra.Expression] = {column: reference for reference, column in after.items()}
+    return algebra.Select(
         inputs=family.inputs,
         where=_where(family.common, _condition_of_rows(family, form)),
-        outputs=tuple(Output(name, substituted(each, groups)) for name, each in columns.items()),
+        outputs=tuple(algebra.Output(name, substituted(each, groups)) for name, each in columns.items()),
         clock_type=family.clock_type,
-        window=Window(family.range, end.modulus, (end.residue - family.range) % end.modulus),
+        window=algebra.Window(family.range, end.modulus, (end.residue - family.range) % end.modulus),
         keys=family.keys,
         aggregates=tuple(shown),
         having=None if having is None else substituted(having, groups),
     )
 
 
-def _condition_of_rows(family: QueryFamily, form: Form) -> Expression | None:
+def _condition_of_rows(family: QueryFamily, form: Form) -> algebra.Expression | None:
     """What the regions demand of grouping columns, before grouping: most groups need not be made at all."""
-    columns = {key.name: key for key in family.keys if isinstance(key, Column)}
+    columns = {key.name: key for key in family.keys if isinstance(key, algebra.Column)}
     boxes: list[Box] = []
     for region in form.regions:
         box = {
             subject: values
             for subject, values in region.box.items()
-            if is_of_groups(disjunction_with([null_test(subject, is_null=False)]), columns)
+            if shapes.is_of_groups(disjunction_with([null_test(subject, is_null=False)]), columns)
         }
         if not box:
             return None
@@ -205,12 +189,12 @@ def _condition_of_rows(family: QueryFamily, form: Form) -> Expression | None:
 # -- subscriptions ----------------------------------------------------------------------------------------------------
 
 
-def subscribed(shape: QueryShape) -> tuple[Subscription, dict[str, Expression]]:
+def subscribed(shape: shapes.QueryShape) -> tuple[Subscription, dict[str, algebra.Expression]]:
     """The subscription of a member, to a stream that has no name yet, and the published columns that it needs."""
-    columns: dict[str, Expression] = {}
+    columns: dict[str, algebra.Expression] = {}
 
-    def publish(expression: Expression) -> str:
-        name = published_name(shape.family, expression)
+    def publish(expression: algebra.Expression) -> str:
+        name = shapes.published_name(shape.family, expression)
         columns.setdefault(name, expression)
         return name
 
@@ -218,11 +202,11 @@ def subscribed(shape: QueryShape) -> tuple[Subscription, dict[str, Expression]]:
     any_of = tuple(conjunction for box in shape.boxes for conjunction in _conjunctions(box, publish))
     meeting = schedule = None
     if shape.windows is not None:
-        clocks = map(publish, clocks_of(shape.family))
+        clocks = map(publish, shapes.clocks_of(shape.family))
         ranges = tuple(zip(clocks, shape.windows.ranges, strict=True))
         meeting = Meeting(ranges, shape.windows.slide, shape.windows.origin)
     if shape.end is not None:
-        column = publish(Column("", WINDOW_END, shape.family.clock_type))
+        column = publish(algebra.Column("", algebra.WINDOW_END, shape.family.clock_type))
         schedule = Schedule(column, shape.end.modulus, shape.end.residue)
     return Subscription("", shown, ALL_ROWS if () in any_of else any_of, meeting, schedule), columns
 
@@ -273,34 +257,34 @@ def _comparisons(literal: Triple, publish: _Publish) -> Iterator[Comparison]:
     yield from _of_expression(expression_of(literal), publish)
 
 
-def _of_expression(condition: Expression, publish: _Publish) -> Iterator[Comparison]:
-    if isinstance(condition, Column):
+def _of_expression(condition: algebra.Expression, publish: _Publish) -> Iterator[Comparison]:
+    if isinstance(condition, algebra.Column):
         yield Comparison(publish(condition), "=", True)
-    elif isinstance(condition, Call) and condition.op == "and":
+    elif isinstance(condition, algebra.Call) and condition.op == "and":
         for arg in condition.args:
             yield from _of_expression(arg, publish)
-    elif isinstance(condition, Call) and condition.op in _COMPARISONS:
+    elif isinstance(condition, algebra.Call) and condition.op in _COMPARISONS:
         left, right = condition.args
-        if isinstance(right, Literal):
+        if isinstance(right, algebra.Literal):
             yield Comparison(publish(left), condition.op, right.value)
-        elif isinstance(left, Column) and isinstance(right, Column) and left.type == right.type:
+        elif isinstance(left, algebra.Column) and isinstance(right, algebra.Column) and left.type == right.type:
             yield Comparison(publish(left), condition.op, other=publish(right))
         else:
             yield _holds(condition, publish)
-    elif isinstance(condition, Call) and condition.op == "is_null":
+    elif isinstance(condition, algebra.Call) and condition.op == "is_null":
         yield Comparison(publish(condition.args[0]), "is null")
-    elif isinstance(condition, Call) and condition.op == "not":
+    elif isinstance(condition, algebra.Call) and condition.op == "not":
         yield _negated(condition, publish)
     else:
         yield _holds(condition, publish)
 
 
-def _negated(condition: Call, publish: _Publish) -> Comparison:
+def _negated(condition: algebra.Call, publish: _Publish) -> Comparison:
     (inner,) = condition.args
-    if isinstance(inner, Call) and inner.op == "is_null":
+    if isinstance(inner, algebra.Call) and inner.op == "is_null":
         return Comparison(publish(inner.args[0]), "is not null")
     return Comparison(publish(inner), "=", False)
 
 
-def _holds(condition: Expression, publish: _Publish) -> Comparison:
+def _holds(condition: algebra.Expression, publish: _Publish) -> Comparison:
     return Comparison(publish(canonical(condition)), "=", True)

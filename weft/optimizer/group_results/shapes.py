@@ -19,23 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
-from weft.algebra import (
-    WINDOW_END,
-    WINDOW_START,
-    Aggregate,
-    AggregateRef,
-    Call,
-    Column,
-    DataType,
-    Expression,
-    KeyRef,
-    Output,
-    Query,
-    Select,
-    Stream,
-    Table,
-    WindowBound,
-)
+from weft import algebra
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.plan.normal_form import normalised, substituted, with_expressions
 from weft.predicates.clauses import Disjunction, predicate_set, set_with
@@ -59,26 +43,26 @@ class QueryShape:
 
     family: QueryFamily
     boxes: tuple[Box, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[algebra.Output, ...]
     windows: JoinWindows | None = None
     end: ResidueClass | None = None
-    aggregates: Mapping[str, Aggregate] = field(default_factory=dict)
+    aggregates: Mapping[str, algebra.Aggregate] = field(default_factory=dict)
 
 
-def clocks_of(family: QueryFamily) -> tuple[Column, ...]:
+def clocks_of(family: QueryFamily) -> tuple[algebra.Column, ...]:
     """The clock columns of the inputs that flow, in the order of the inputs."""
     return tuple(
-        Column(each.alias, each.source.clock, family.clock_type)
+        algebra.Column(each.alias, each.source.clock, family.clock_type)
         for each in family.inputs
-        if isinstance(each.source, Stream)
+        if isinstance(each.source, algebra.Stream)
     )
 
 
-def shape_of(query: Query) -> QueryShape | None:
+def shape_of(query: algebra.Query) -> QueryShape | None:
     select = normalised(query.relation) if query.sharing else None
-    if not isinstance(select, Select) or select.distinct or select.retain or select.emit_empty:
+    if not isinstance(select, algebra.Select) or select.distinct or select.retain or select.emit_empty:
         return None
-    if not all(isinstance(each.source, (Stream, Table)) for each in select.inputs):
+    if not all(isinstance(each.source, (algebra.Stream, algebra.Table)) for each in select.inputs):
         return None
     if select.is_grouped:
         return _aggregate(select)
@@ -88,7 +72,7 @@ def shape_of(query: Query) -> QueryShape | None:
 # --- selections and joins --------------------------------------------------------------------------------------------
 
 
-def _combination(select: Select) -> QueryShape | None:
+def _combination(select: algebra.Select) -> QueryShape | None:
     flowing = select.flowing
     is_join = len(flowing) > 1
     if any((each.window is None or each.window.is_unbounded) if is_join else each.window for each in flowing):
@@ -109,7 +93,7 @@ def _combination(select: Select) -> QueryShape | None:
     )
     windows = [each.window for each in select.flowing if each.window is not None]
     ranges = tuple(each.range for each in windows if each.range is not None)
-    outputs = tuple(Output(each.name, canonical(each.expression)) for each in select.outputs)
+    outputs = tuple(algebra.Output(each.name, canonical(each.expression)) for each in select.outputs)
     meeting = JoinWindows(ranges, windows[0].slide, windows[0].origin) if is_join else None
     return QueryShape(family, boxes, outputs, meeting)
 
@@ -124,9 +108,13 @@ def _boxes(conditions: list[Disjunction]) -> tuple[Box, ...] | None:
     return disjunctive_form(set_with(conditions), MOST_BOXES_OF_A_MEMBER) or None
 
 
-def _with_standard_aliases(select: Select) -> Select:
+def _with_standard_aliases(select: algebra.Select) -> algebra.Select:
     """The select with inputs named by what they read, in the order of their names; the only one is called ""."""
-    tables = {each.alias: each.source.name for each in select.inputs if isinstance(each.source, (Stream, Table))}
+    tables = {
+        each.alias: each.source.name
+        for each in select.inputs
+        if isinstance(each.source, (algebra.Stream, algebra.Table))
+    }
     if len(tables) == 1:
         names: Mapping[str, str] = dict.fromkeys(tables, "")
     elif max(Counter(tables.values()).values()) == 1:
@@ -139,18 +127,18 @@ def _with_standard_aliases(select: Select) -> Select:
     return replace(select, aggregates=tuple(aggregates))
 
 
-def _renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
-    if isinstance(expression, Column):
-        return Column(names[expression.source], expression.name, expression.type)
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(_renamed(arg, names) for arg in expression.args), expression.type)
+def _renamed(expression: algebra.Expression, names: Mapping[str, str]) -> algebra.Expression:
+    if isinstance(expression, algebra.Column):
+        return algebra.Column(names[expression.source], expression.name, expression.type)
+    if isinstance(expression, algebra.Call):
+        return algebra.Call(expression.op, tuple(_renamed(arg, names) for arg in expression.args), expression.type)
     return expression
 
 
 # --- aggregates ------------------------------------------------------------------------------------------------------
 
 
-def _aggregate(select: Select) -> QueryShape | None:
+def _aggregate(select: algebra.Select) -> QueryShape | None:
     window = select.window
     if window is None or window.range is None or len(select.inputs) > 1:
         return None
@@ -180,63 +168,65 @@ def _aggregate(select: Select) -> QueryShape | None:
     return QueryShape(
         family,
         boxes,
-        tuple(Output(each.name, canonical(substituted(each.expression, meaning))) for each in select.outputs),
+        tuple(algebra.Output(each.name, canonical(substituted(each.expression, meaning))) for each in select.outputs),
         end=residue_class(window.slide, window.origin + window.range),
         aggregates={aggregate_name(each): each for each in select.aggregates},
     )
 
 
 def columns_after_grouping(
-    keys: Iterable[Expression], aggregates: Iterable[Aggregate], clock_type: DataType
-) -> dict[Expression, Column]:
+    keys: Iterable[algebra.Expression], aggregates: Iterable[algebra.Aggregate], clock_type: algebra.DataType
+) -> dict[algebra.Expression, algebra.Column]:
     """The columns that bounds, keys and aggregates are written as after grouping."""
-    columns: dict[Expression, Column] = {
-        WindowBound(end, clock_type): Column("", WINDOW_END if end else WINDOW_START, clock_type)
+    columns: dict[algebra.Expression, algebra.Column] = {
+        algebra.WindowBound(end, clock_type): algebra.Column(
+            "", algebra.WINDOW_END if end else algebra.WINDOW_START, clock_type
+        )
         for end in (False, True)
     }
     for number, key in enumerate(keys):
-        columns[KeyRef(number, key.type)] = _key_column(key)
+        columns[algebra.KeyRef(number, key.type)] = _key_column(key)
     for number, each in enumerate(aggregates):
-        columns[AggregateRef(number, each.type)] = Column("", aggregate_name(each), each.type)
+        columns[algebra.AggregateRef(number, each.type)] = algebra.Column("", aggregate_name(each), each.type)
     return columns
 
 
-def _key_column(key: Expression) -> Column:
-    return Column("", key.name if isinstance(key, Column) else text_of(key), key.type)
+def _key_column(key: algebra.Expression) -> algebra.Column:
+    return algebra.Column("", key.name if isinstance(key, algebra.Column) else text_of(key), key.type)
 
 
-def _are_told_apart(select: Select, columns: Iterable[Column]) -> bool:
+def _are_told_apart(select: algebra.Select, columns: Iterable[algebra.Column]) -> bool:
     """Whether the names of columns are enough to tell what they show."""
     computed = [*select.keys, *(arg for each in select.aggregates for arg in each.args)]
-    odd = (key for key in select.keys if isinstance(key, Column) and not key.name.isidentifier())
+    odd = (key for key in select.keys if isinstance(key, algebra.Column) and not key.name.isidentifier())
     if any(_reads_bounds(each) for each in computed) or any(odd):
         return False
     keys, aggregates = set(map(_key_column, map(canonical, select.keys))), set(map(aggregate_name, select.aggregates))
     return len({column.name for column in columns}) == 2 + len(keys) + len(aggregates)
 
 
-def _reads_bounds(expression: Expression) -> bool:
-    if isinstance(expression, Call):
+def _reads_bounds(expression: algebra.Expression) -> bool:
+    if isinstance(expression, algebra.Call):
         return any(map(_reads_bounds, expression.args))
-    return isinstance(expression, WindowBound)
+    return isinstance(expression, algebra.WindowBound)
 
 
 @lru_cache(maxsize=10_000)
-def aggregate_name(aggregate: Aggregate) -> str:
+def aggregate_name(aggregate: algebra.Aggregate) -> str:
     """The name of an aggregate's column: its text."""
     args = ", ".join(map(text_of, aggregate.args)) or "*"
     return f"{aggregate.function.upper()}({'DISTINCT ' * aggregate.distinct}{args})"
 
 
-def published_name(family: QueryFamily, expression: Expression) -> str:
+def published_name(family: QueryFamily, expression: algebra.Expression) -> str:
     """The name of a published column: the text of what it shows."""
     # After grouping, columns are called by their texts already.
-    if family.kind is QueryKind.AGGREGATE and isinstance(expression, Column):
+    if family.kind is QueryKind.AGGREGATE and isinstance(expression, algebra.Column):
         return expression.name
     return text_of(expression)
 
 
-def is_of_groups(condition: Disjunction, keys: Mapping[str, Expression]) -> bool:
+def is_of_groups(condition: Disjunction, keys: Mapping[str, algebra.Expression]) -> bool:
     """Whether a condition holds for all rows of a group or for none: it reads nothing but grouping columns.
 
     0.0 and -0.0 are one key. A comparison does not tell them apart; a function may.
@@ -247,12 +237,12 @@ def is_of_groups(condition: Disjunction, keys: Mapping[str, Expression]) -> bool
     ) and all(keys.get(column.name) == column for literal in condition.literals for column in _columns(literal.subject))
 
 
-def _columns(subject: object) -> frozenset[Column]:
+def _columns(subject: object) -> frozenset[algebra.Column]:
     terms = getattr(subject, "terms", ())
     return frozenset().union(*(columns_of(term) for term in terms))
 
 
 def _is_bare(subject: object) -> bool:
     if isinstance(subject, Sum):
-        return subject.atom is not None and isinstance(subject.atom.expression, Column)
-    return isinstance(subject, Term) and isinstance(subject.expression, Column)
+        return subject.atom is not None and isinstance(subject.atom.expression, algebra.Column)
+    return isinstance(subject, Term) and isinstance(subject.expression, algebra.Column)

@@ -16,17 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft.algebra import (
-    AggregateRef,
-    Column,
-    Expression,
-    KeyRef,
-    Relation,
-    Select,
-    Table,
-    Window,
-    WindowBound,
-)
+from weft import algebra
 from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
@@ -67,19 +57,19 @@ class Compiler:
     #: The clock that EMIT EMPTY counts from, by operator id.
     emit_from: Mapping[str, int]
 
-    def emitted(self, relation: Relation, id_: OperatorId, step: int) -> str | None:
+    def emitted(self, relation: algebra.Relation, id_: OperatorId, step: int) -> str | None:
         """The rows that a relation gets in this cycle from what it reads."""
         source, inner = reads(relation)[step], id_.below(step)
         log = log_of(source, inner)
         if log in self.views.new:
             return f"SELECT {columns(source.fields)}{CLOCK} FROM {self.views.new[log]}"
-        if not isinstance(source, Select) or log in self.views.old or log in self.views.given:
+        if not isinstance(source, algebra.Select) or log in self.views.old or log in self.views.given:
             return None
         return replace(self, start=self.start.below(relation, source)).computed(source, inner)
 
-    def computed(self, select: Relation, id_: OperatorId) -> str | None:
+    def computed(self, select: algebra.Relation, id_: OperatorId) -> str | None:
         """The rows that a select emits in this cycle, computed from what it reads."""
-        assert isinstance(select, Select), "set operators have a stage of their own"
+        assert isinstance(select, algebra.Select), "set operators have a stage of their own"
         if is_windowed(select):
             return self._windowed(select, id_)
         if select.is_grouped:
@@ -91,7 +81,7 @@ class Compiler:
             return None
         return f"SELECT {_outputs(select, leaf)}{CLOCK} FROM ({rows}) AS t0{_where(select.where, leaf)}"
 
-    def _windowed(self, select: Select, id_: OperatorId) -> str | None:
+    def _windowed(self, select: algebra.Select, id_: OperatorId) -> str | None:
         """The answers of the instances that close in this cycle, computed from all rows that they cover."""
         window = select.window
         assert window is not None
@@ -109,7 +99,9 @@ class Compiler:
             groups = self._with_empty_instances(select, id_, groups, (after, until))
         return None if groups is None else self._instances(select, _group_leaf, f"({groups}) AS g")
 
-    def _members(self, select: Select, rows: str, window: Window, bounds: tuple[int | None, int]) -> str | None:
+    def _members(
+        self, select: algebra.Select, rows: str, window: algebra.Window, bounds: tuple[int | None, int]
+    ) -> str | None:
         """Every row once for each closing instance k that covers it and was open when the row arrived."""
         assert window.range is not None
         first, last = bounds
@@ -130,7 +122,7 @@ class Compiler:
             f"WHERE {kept} AND {lowest} <= {highest}"
         )
 
-    def _since_birth(self, select: Select) -> str:
+    def _since_birth(self, select: algebra.Select) -> str:
         """Rows from before the query count only as far as the stream keeps history for it."""
         if self.start.first == 0:
             return ""
@@ -138,7 +130,7 @@ class Compiler:
         horizon = self.event_time.horizon(select.inputs[0].source, self.start)
         return f" AND {arrived}" if horizon is None else f" AND ({arrived} OR {CLOCK} > {horizon}L)"
 
-    def _instances(self, select: Select, of_rows: Leaf, rows: str) -> str:
+    def _instances(self, select: algebra.Select, of_rows: Leaf, rows: str) -> str:
         """What a select shows of the rows or groups of instances k."""
         assert select.window is not None
         leaf = _bounds_leaf(select.window, select.clock_type, of_rows)
@@ -147,7 +139,7 @@ class Compiler:
         return f"SELECT {shown} FROM {rows}{_where(select.having, leaf)}"
 
     def _with_empty_instances(
-        self, select: Select, id_: OperatorId, groups: str | None, closing: tuple[Clock, int]
+        self, select: algebra.Select, id_: OperatorId, groups: str | None, closing: tuple[Clock, int]
     ) -> str | None:
         """One row for every closing instance, from the first that ends after the first row there was."""
         assert select.window is not None
@@ -169,7 +161,7 @@ class Compiler:
         listed = ", ".join(["coalesce(i.k, g.k) AS k", *filled])
         return f"SELECT {listed} FROM ({instances}) AS i FULL OUTER JOIN ({groups}) AS g ON i.k = g.k"
 
-    def _join(self, select: Select, id_: OperatorId) -> str | None:
+    def _join(self, select: algebra.Select, id_: OperatorId) -> str | None:
         """The combinations whose last row arrived in this cycle.
 
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
@@ -191,7 +183,7 @@ class Compiler:
         return " UNION ALL ".join(parts) or None
 
     def _join_input(
-        self, select: Select, id_: OperatorId, position: int, newest: int, near: tuple[str, str] | None
+        self, select: algebra.Select, id_: OperatorId, position: int, newest: int, near: tuple[str, str] | None
     ) -> str | None:
         item, listed = select.inputs[position], columns(select.inputs[position].source.fields)
         log = log_of(item.source, id_.below(position))
@@ -201,7 +193,7 @@ class Compiler:
             table = (self.views.new if position == newest else self.views.old).get(log)
         if table is None:
             return None
-        if isinstance(item.source, Table):
+        if isinstance(item.source, algebra.Table):
             return f"(SELECT {listed}{CLOCK} FROM {table}) AS t{position}"
         conditions = []
         if self.start.first > 0:
@@ -212,7 +204,7 @@ class Compiler:
         bucket = f", {near[position]} AS near" if near is not None else ""
         return f"(SELECT {listed}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
 
-    def _running(self, select: Select, id_: OperatorId) -> str | None:
+    def _running(self, select: algebra.Select, id_: OperatorId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
         if running.keeps_partials(select):
             # The cycle has merged the new rows into the snapshot; what changed is marked there.
@@ -230,7 +222,7 @@ class Compiler:
         inner = f"SELECT {keys}{listed}{CLOCK} FROM ({groups}) AS g"
         return f"SELECT {_outputs(select, _group_leaf)}{CLOCK} FROM ({inner}) AS g{having}"
 
-    def _recomputed_groups(self, select: Select, id_: OperatorId) -> str | None:
+    def _recomputed_groups(self, select: algebra.Select, id_: OperatorId) -> str | None:
         source = select.inputs[0].source
         log = log_of(source, id_.below(0))
         rows = self.views.all(log)
@@ -242,13 +234,13 @@ class Compiler:
         inner = _grouped(select, f"{rows} AS t0 WHERE {where}", [], more)
         return f"SELECT * FROM ({inner}) WHERE last = {self.event_time.cycle}"
 
-    def new_partials(self, select: Select, id_: OperatorId) -> str | None:
+    def new_partials(self, select: algebra.Select, id_: OperatorId) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
         rows = self.emitted(select, id_, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None
 
 
-def _input_leaf(select: Select) -> Leaf:
+def _input_leaf(select: algebra.Select) -> Leaf:
     """Columns of the inputs, as t<input>.c<position>."""
     positions = {
         (item.alias, field.name): f"t{index}.{column(position)}"
@@ -256,27 +248,27 @@ def _input_leaf(select: Select) -> Leaf:
         for position, field in enumerate(item.source.fields)
     }
 
-    def leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
-        if not isinstance(expression, Column):
+    def leaf(expression: algebra.Column | algebra.KeyRef | algebra.AggregateRef | algebra.WindowBound) -> str:
+        if not isinstance(expression, algebra.Column):
             raise AssertionError(f"{expression} is not a column of an input")
         return positions[expression.source, expression.name]
 
     return leaf
 
 
-def _group_leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
-    if isinstance(expression, KeyRef):
+def _group_leaf(expression: algebra.Column | algebra.KeyRef | algebra.AggregateRef | algebra.WindowBound) -> str:
+    if isinstance(expression, algebra.KeyRef):
         return f"g.k{expression.index}"
-    if isinstance(expression, AggregateRef):
+    if isinstance(expression, algebra.AggregateRef):
         return f"g.a{expression.index}"
     raise AssertionError(f"{expression} is neither a key nor an aggregate")
 
 
-def _bounds_leaf(window: Window, clock: DataType, otherwise: Leaf) -> Leaf:
+def _bounds_leaf(window: algebra.Window, clock: DataType, otherwise: Leaf) -> Leaf:
     """Window bounds from the instance number k; everything else as `otherwise` has it."""
 
-    def leaf(expression: Column | KeyRef | AggregateRef | WindowBound) -> str:
-        if not isinstance(expression, WindowBound):
+    def leaf(expression: algebra.Column | algebra.KeyRef | algebra.AggregateRef | algebra.WindowBound) -> str:
+        if not isinstance(expression, algebra.WindowBound):
             return otherwise(expression)
         ticks = _end(window) if expression.end else f"(k * {window.slide}L + {window.origin}L)"
         return f"timestamp_micros({ticks})" if clock == TIMESTAMP else ticks
@@ -284,15 +276,18 @@ def _bounds_leaf(window: Window, clock: DataType, otherwise: Leaf) -> Leaf:
     return leaf
 
 
-def _end(window: Window) -> str:
+def _end(window: algebra.Window) -> str:
     return f"(k * {window.slide}L + {window.origin + (window.range or 0)}L)"
 
 
-def _outputs(select: Select, leaf: Leaf) -> str:
+def _outputs(select: algebra.Select, leaf: Leaf) -> str:
     return "".join(f"{spark_sql(each.expression, leaf)} AS {column(i)}, " for i, each in enumerate(select.outputs))
 
 
-def _where(condition: Expression | None, leaf: Callable[[Column | KeyRef | AggregateRef | WindowBound], str]) -> str:
+def _where(
+    condition: algebra.Expression | None,
+    leaf: Callable[[algebra.Column | algebra.KeyRef | algebra.AggregateRef | algebra.WindowBound], str],
+) -> str:
     return f" WHERE {spark_sql(condition, leaf)}" if condition is not None else ""
 
 
@@ -300,7 +295,7 @@ def _named(aggregates: Iterable[str]) -> list[str]:
     return [f"{each} AS a{i}" for i, each in enumerate(aggregates)]
 
 
-def _grouped(select: Select, rows: str, by: Sequence[str], more: Sequence[str] = ()) -> str:
+def _grouped(select: algebra.Select, rows: str, by: Sequence[str], more: Sequence[str] = ()) -> str:
     """The groups of some rows, by other columns too, with the aggregates of a select and more of each."""
     leaf = _input_leaf(select)
     keys = [spark_sql(key, leaf) for key in select.keys]
@@ -310,7 +305,7 @@ def _grouped(select: Select, rows: str, by: Sequence[str], more: Sequence[str] =
     return f"SELECT {listed} FROM {rows}{group_by}"
 
 
-def _closing_instances(window: Window, after: Clock, until: int) -> tuple[int | None, int]:
+def _closing_instances(window: algebra.Window, after: Clock, until: int) -> tuple[int | None, int]:
     """The first and last k whose instance ends in (after, until]; no first when there is no `after`."""
     assert window.range is not None
     shift = window.origin + window.range
@@ -318,7 +313,7 @@ def _closing_instances(window: Window, after: Clock, until: int) -> tuple[int | 
     return first, (until - shift) // window.slide
 
 
-def _meeting(select: Select, clocks: list[str]) -> Iterator[str]:
+def _meeting(select: algebra.Select, clocks: list[str]) -> Iterator[str]:
     """The condition that one instant finds every row inside its window."""
     windowed = [(each.window, clock) for each, clock in zip(select.inputs, clocks, strict=True) if each.window]
     if not windowed:
@@ -332,7 +327,7 @@ def _meeting(select: Select, clocks: list[str]) -> Iterator[str]:
             yield f"{instant} < {clock} + {window.range}L"
 
 
-def _near(select: Select) -> tuple[str, str] | None:
+def _near(select: algebra.Select) -> tuple[str, str] | None:
     """A bucket of time for the rows of each of two inputs: rows that can meet share one, so that they can be hashed.
 
     If the second clock lies in [first + low, first + high], then the second clock less `low` falls into the first's
