@@ -34,7 +34,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, cast
 
 from weft.algebra import Value
@@ -133,9 +132,7 @@ class Catalog(Definitions):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property

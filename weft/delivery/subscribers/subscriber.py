@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
@@ -147,9 +146,7 @@ class Subscriber(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
