@@ -18,5 +18,4 @@ def streamed(table: pa.Table, compression: str | None = None) -> bytes:
 
 
 def table_of(stream: bytes | memoryview) -> pa.Table:
-    """The table in the bytes of an Arrow stream."""
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()

@@ -76,7 +76,6 @@ def is_text_array(type_: pa.DataType) -> bool:
 
 
 def whole_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column as one array."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 

@@ -44,7 +44,6 @@ class RowEncoding:
     columns: tuple[pa.Field, ...]
 
     def encoded(self, rows: pa.Table) -> pa.LargeBinaryArray:
-        """The bytes of each row."""
         arrays = [_whole(rows[each.name]) for each in self.columns]
         nulls = np.stack([np.asarray(each.is_null()) for each in arrays], axis=1)
         fixed = np.concatenate([np.packbits(nulls, axis=1), *(_fixed(each) for each in arrays)], axis=1)

@@ -134,7 +134,6 @@ class WindowAnswers:
 
 
 def make_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1) -> Kernel:
-    """A kernel by its name."""
     algorithm = ALGORITHMS[name]
     kind = DequeKernel if algorithm.selects else Kernel
     return kind(algorithm, statistic, capacity, ranges, width)
@@ -302,7 +301,6 @@ def expect_held(sequences: NDArray[np.int64], first: int, end: int) -> None:
 
 
 def taken(columns: Columns, at: Array) -> Columns:
-    """Some of the records."""
     return tuple(column[at] for column in columns)
 
 

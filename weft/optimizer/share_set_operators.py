@@ -46,7 +46,6 @@ def arranged(relations: Sequence[Relation], key: Key) -> list[Relation]:
 
 
 def chains_in(relation: Relation) -> Iterator[SetOperation]:
-    """The chains of set operators in a relation."""
     if isinstance(relation, SetOperation):
         yield relation
     for each in _below(relation):

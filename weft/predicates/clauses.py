@@ -170,7 +170,6 @@ def disjunction_of(literals: Iterable[Triple]) -> Disjunction | None:
 
 
 def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
-    """The predicate set of some disjunctions."""
     known: dict[Subject, ValueSet] = {}
     mixed: set[Disjunction] = set()
     pending = set(disjunctions)

@@ -96,7 +96,6 @@ class ClosestIndex(Generic[Key]):
         self._places[key] = family, point
 
     def remove(self, key: Key) -> None:
-        """Removes a key."""
         family, point = self._places.pop(key)
         family.keys[point].discard(key)
         if not family.keys[point]:

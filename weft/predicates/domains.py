@@ -224,7 +224,6 @@ def settled(values: ValueSet, domain: Domain) -> ValueSet:
 
 @cache
 def domain_of(type_: DataType) -> Domain:
-    """All values of a type."""
     kind = type_.kind
     if kind in _BITS:
         half = 1 << (_BITS[kind] - 1)

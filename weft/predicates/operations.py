@@ -84,7 +84,6 @@ def in_common(first: PredicateSet, second: PredicateSet) -> PredicateSet:
 
 
 def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
-    """The columns that a predicate set reads."""
     literals = (literal for each in predicates.disjunctions for literal in each.literals)
     return frozenset(column for literal in literals for term in literal.subject.terms for column in columns_of(term))
 

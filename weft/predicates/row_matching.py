@@ -138,7 +138,6 @@ class RowMatches:
         return np.argsort(self._kinds, kind="stable"), np.cumsum(counts) - counts, counts
 
     def rows(self, node: int) -> Positions:
-        """The positions of the rows in a node."""
         order, starts, counts = self._by_kind
         wanted = np.flatnonzero(self._satisfied[node])
         return np.asarray(order[positions_in_ranges(starts[wanted], counts[wanted])])
@@ -178,7 +177,6 @@ class RowMatcher:
 
     @cached_property
     def _subjects(self) -> tuple[SubjectIntervals, ...]:
-        """The intervals of every subject."""
         found: dict[Value, dict[Check, None]] = {}
         for clause in self.clauses:
             for check in clause:

@@ -109,7 +109,6 @@ def canonical(expression: Expression) -> Expression:
 
 
 def columns_of(expression: Expression) -> frozenset[Column]:
-    """The columns that an expression reads."""
     if isinstance(expression, Column):
         return frozenset({expression})
     if isinstance(expression, Call):

@@ -59,7 +59,6 @@ class Planner:
 
     @property
     def network(self) -> Network:
-        """The network as it is now."""
         return self.nodes.network()
 
     def needs_of(self, select: Select, logs: Sequence[LogId]) -> SelectNeeds:

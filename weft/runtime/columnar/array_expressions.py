@@ -56,7 +56,6 @@ def can_be_computed(expression: Expression) -> bool:
 
 
 def computed(expression: Expression, leaf: ValueLeaf, rows: int) -> Values:
-    """The values of an expression for a number of rows."""
     if isinstance(expression, Literal):
         return _constant(expression.value, expression.type, rows)
     if not isinstance(expression, Call):

@@ -46,7 +46,6 @@ def clock_bounds(stream: Stream) -> tuple[int, int]:
 
 
 def column(position: int) -> str:
-    """The name of a column by position."""
     return f"c{position}"
 
 

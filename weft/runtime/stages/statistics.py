@@ -90,7 +90,6 @@ class _Records:
 
 
 def _records(catalog: Catalog) -> list[_Records]:
-    """The records of all streams."""
     found = []
     with catalog.transaction():
         numbers = catalog.stream_numbers()

@@ -199,7 +199,6 @@ class JoinGroups:
 
 
 def join_groups_of(network: Network) -> JoinGroups:
-    """The groups of a network."""
     numbers = _numbers_by_content(network)
     groups: dict[LogId, JoinGroup] = {}
     homes: dict[int, JoinGroup] = {}

@@ -165,7 +165,6 @@ class RecordedSizes:
 def recorded(
     cycle: int, observed: MeasuredSizes, pairs: Mapping[str, tuple[int, int]], redecided: Iterable[Redecided]
 ) -> Numbers:
-    """What a cycle records of the network."""
     numbers = Numbers()
     for kind in _KINDS.values():
         for known in in_turn([each for each in observed if each.kind is kind], cycle, _AT_ONCE):

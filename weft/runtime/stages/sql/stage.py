@@ -35,7 +35,6 @@ class SqlStage(Stage):
         self._operators: Sequence[Operator] = ()
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
-        """Take the operators of the cycle."""
         self._operators = operators
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:

@@ -201,7 +201,6 @@ def _answered(
 
 
 def _by_number(rows: pa.Table, column: str) -> Iterator[tuple[int, pa.Table]]:
-    """The rows with each number in a column."""
     numbers = np.asarray(rows[column])
     for number in np.unique(numbers).tolist():
         yield number, rows if (numbers == number).all() else rows.filter(pa.array(numbers == number))

@@ -163,7 +163,6 @@ def encoded(partials: Partials) -> bytes:
 
 
 def decoded(data: bytes) -> Partials:
-    """Partials from the bytes of a file."""
     # Not `read_table`, which would load pandas first.
     file = pq.ParquetFile(pa.BufferReader(data))
     layout = msgspec.json.decode(file.schema_arrow.metadata[_METADATA], type=Layout)

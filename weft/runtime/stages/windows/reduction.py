@@ -171,7 +171,6 @@ class Reduction:
 
 
 def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
-    """The reduction that serves some queries."""
     shapes = list(queries)
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"

@@ -249,7 +249,6 @@ class StreamWeave:
     def _feed(
         self, partials: Partials, before: int | None, until: int | None, wanted: set[WindowTree] | None
     ) -> dict[WindowTree, InstanceGroups | None]:
-        """Feed partials to the trees that are wanted, or to all of them."""
         grouped_by: dict[KeySet, RollUp] = {}
         closed = {}
         for (conditions, keys), of_cohort in self._cohorts.items():

@@ -52,7 +52,6 @@ class ClosedGroups:
 
     @cached_property
     def first_end(self) -> int:
-        """The end of the first instance."""
         return int(self.ends.min())
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -67,7 +66,6 @@ class ClosedGroups:
         return GroupSelection(self, 0, len(self))
 
     def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
-        """The values of an aggregate for all entries."""
         records = [self.records[each.name] for each in measures]
         return self.once(("values", aggregate), lambda: _lowered(aggregate, records))
 
@@ -103,7 +101,6 @@ class GroupSelection:
         return mine[self.keep] if isinstance(mine, np.ndarray) else mine.filter(pa.array(self.keep))
 
     def values(self, aggregate: Aggregate, measures: Sequence[Measure]) -> Values:
-        """The values of an aggregate."""
         if self.closed.is_common(aggregate):
             whole = self.closed.values(aggregate, measures)
             return Values(self.of(whole.values), self.of(whole.valid))
