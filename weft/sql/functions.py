@@ -12,27 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from weft.algebra import types
 from weft.algebra.expressions import Aggregate, Call, Expression, Literal
-from weft.algebra.types import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    HUGEINT,
-    INT,
-    NULL,
-    STRING,
-    TIMESTAMP,
-    DataType,
-    Kind,
-    decimal,
-)
 from weft.sql.coercion import bounded_decimal, can_cast, cast, common_type_of, comparison_type_of
 
 #: Units that DATE_TRUNC takes.
 TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
 
-ResultType = Callable[[Sequence[Expression]], DataType]
+ResultType = Callable[[Sequence[Expression]], types.DataType]
 
 
 class BadArguments(Exception):
@@ -48,7 +35,7 @@ class Function:
     """A scalar function: how its arguments look and what type it returns."""
 
     parameters: str
-    result: DataType | ResultType
+    result: types.DataType | ResultType
 
     def arity(self) -> tuple[int, int | None]:
         """The least and the greatest number of arguments; None where there is no greatest."""
@@ -57,46 +44,46 @@ class Function:
         return least, None if self.parameters.endswith("*") else least + len(optional)
 
 
-def _first(args: Sequence[Expression]) -> DataType:
+def _first(args: Sequence[Expression]) -> types.DataType:
     return args[0].type
 
 
-def _rounded(args: Sequence[Expression]) -> DataType:
+def _rounded(args: Sequence[Expression]) -> types.DataType:
     type_ = args[0].type
-    if type_.kind is not Kind.DECIMAL:
+    if type_.kind is not types.Kind.DECIMAL:
         return type_
     places = int(str(args[1].value)) if len(args) > 1 and isinstance(args[1], Literal) else 0
     whole = type_.precision - type_.scale + 1  # 9.9 becomes 10
     if places < 0:
-        return decimal(min(max(whole, 1 - places), 38), 0)
+        return types.decimal(min(max(whole, 1 - places), 38), 0)
     scale = min(type_.scale, places)
-    return decimal(min(whole + scale, 38), scale)
+    return types.decimal(min(whole + scale, 38), scale)
 
 
-def _whole(args: Sequence[Expression]) -> DataType:
+def _whole(args: Sequence[Expression]) -> types.DataType:
     type_ = args[0].type
-    if type_.kind is Kind.DECIMAL:
-        return decimal(type_.precision - type_.scale + 1, 0) if type_.scale else type_
-    return HUGEINT if type_ == HUGEINT else BIGINT
+    if type_.kind is types.Kind.DECIMAL:
+        return types.decimal(type_.precision - type_.scale + 1, 0) if type_.scale else type_
+    return types.HUGEINT if type_ == types.HUGEINT else types.BIGINT
 
 
 #: Names of functions, their parameters and what they return.
-_SIGNATURES: tuple[tuple[str, str, DataType | ResultType], ...] = (
-    ("upper lower trim ltrim rtrim reverse", "s", STRING),
-    ("length", "s", INT),
-    ("substring", "si?i", STRING),
-    ("replace", "ss?s", STRING),
-    ("concat", "s*", STRING),
-    ("startswith endswith contains", "ss", BOOLEAN),
+_SIGNATURES: tuple[tuple[str, str, types.DataType | ResultType], ...] = (
+    ("upper lower trim ltrim rtrim reverse", "s", types.STRING),
+    ("length", "s", types.INT),
+    ("substring", "si?i", types.STRING),
+    ("replace", "ss?s", types.STRING),
+    ("concat", "s*", types.STRING),
+    ("startswith endswith contains", "ss", types.BOOLEAN),
     ("abs", "n", _first),
     ("round", "n?k", _rounded),
     ("floor ceil", "n", _whole),
-    ("sign sqrt exp ln log10", "d", DOUBLE),
-    ("power", "dd", DOUBLE),
-    ("year quarter month day dayofweek hour minute second", "t", INT),
-    ("date_trunc", "ut", TIMESTAMP),
-    ("unix_micros", "t", BIGINT),
-    ("timestamp_micros", "n", TIMESTAMP),
+    ("sign sqrt exp ln log10", "d", types.DOUBLE),
+    ("power", "dd", types.DOUBLE),
+    ("year quarter month day dayofweek hour minute second", "t", types.INT),
+    ("date_trunc", "ut", types.TIMESTAMP),
+    ("unix_micros", "t", types.BIGINT),
+    ("timestamp_micros", "n", types.TIMESTAMP),
     ("coalesce", "a*", _first),
     ("greatest least", "aa*", _first),
     ("nullif", "aa", _first),
@@ -127,13 +114,13 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
         _argument(name, arg, codes[min(position, len(codes) - 1)], compared, position)
         for position, arg in enumerate(args)
     ]
-    result = function.result if isinstance(function.result, DataType) else function.result(taken)
+    result = function.result if isinstance(function.result, types.DataType) else function.result(taken)
     found = Call(name, tuple(taken), result)
     common = common_type_of(arg.type for arg in (args[:1] if name == "nullif" else args))
-    return found if compared is None or common is None or common == NULL else cast(found, common)
+    return found if compared is None or common is None or common == types.NULL else cast(found, common)
 
 
-def _argument(name: str, arg: Expression, code: str, common: DataType | None, position: int) -> Expression:
+def _argument(name: str, arg: Expression, code: str, common: types.DataType | None, position: int) -> Expression:
     if code == "a" and common is not None:
         return cast(arg, common)
     wanted = _PARAMETERS[code]
@@ -141,13 +128,13 @@ def _argument(name: str, arg: Expression, code: str, common: DataType | None, po
         raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant", "write its value")
     if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
         raise BadArguments(f"{name.upper()} has no unit {arg.value!r}", f"units are {', '.join(TRUNCATION_UNITS)}")
-    if arg.type == NULL and code != "n":
+    if arg.type == types.NULL and code != "n":
         return cast(arg, wanted.type)
     if not wanted.fits(arg.type):
         sentence = f"argument {position + 1} of {name.upper()} must be {wanted.title}, but it is {arg.type}"
         raise BadArguments(sentence, f"CAST it to {wanted.type}" if can_cast(arg.type, wanted.type) else "")
     if code == "u" and isinstance(arg, Literal):
-        return Literal(str(arg.value).lower(), STRING)
+        return Literal(str(arg.value).lower(), types.STRING)
     taken = arg if code == "n" else cast(arg, wanted.type)
     if code == "k" and not isinstance(taken, Literal):
         raise BadArguments(f"argument {position + 1} of {name.upper()} is too large", "it must be an INT")
@@ -159,20 +146,20 @@ class _Parameter:
     """What a letter of a parameter list takes: how it is called, which types fit, and which they are cast to."""
 
     title: str
-    fits: Callable[[DataType], bool]
-    type: DataType
+    fits: Callable[[types.DataType], bool]
+    type: types.DataType
     example: str
 
 
 _PARAMETERS = {
-    "s": _Parameter("a STRING", lambda t: t == STRING, STRING, "text"),
-    "d": _Parameter("a number", lambda t: t.is_numeric, DOUBLE, "number"),
-    "n": _Parameter("a number", lambda t: t.is_numeric, DOUBLE, "number"),
-    "i": _Parameter("an integer", lambda t: t.is_integer, INT, "integer"),
-    "k": _Parameter("an integer", lambda t: t.is_integer, INT, "integer"),
-    "t": _Parameter("a TIMESTAMP", lambda t: t in (TIMESTAMP, DATE), TIMESTAMP, "time"),
-    "u": _Parameter("a unit of time", lambda t: t == STRING, STRING, "'unit'"),
-    "a": _Parameter("anything", lambda t: True, NULL, "x"),
+    "s": _Parameter("a STRING", lambda t: t == types.STRING, types.STRING, "text"),
+    "d": _Parameter("a number", lambda t: t.is_numeric, types.DOUBLE, "number"),
+    "n": _Parameter("a number", lambda t: t.is_numeric, types.DOUBLE, "number"),
+    "i": _Parameter("an integer", lambda t: t.is_integer, types.INT, "integer"),
+    "k": _Parameter("an integer", lambda t: t.is_integer, types.INT, "integer"),
+    "t": _Parameter("a TIMESTAMP", lambda t: t in (types.TIMESTAMP, types.DATE), types.TIMESTAMP, "time"),
+    "u": _Parameter("a unit of time", lambda t: t == types.STRING, types.STRING, "'unit'"),
+    "a": _Parameter("anything", lambda t: True, types.NULL, "x"),
 }
 
 
@@ -225,17 +212,17 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregat
     if distinct and (name != "count" or not args):
         raise BadArguments(f"DISTINCT inside {title} is not supported", "COUNT(DISTINCT x) is")
     if name in ("count", "approx_count_distinct"):
-        return Aggregate(name, tuple(args), BIGINT, distinct)
+        return Aggregate(name, tuple(args), types.BIGINT, distinct)
     if name in ("min", "max", "min_by", "max_by"):
         for arg in args:
-            if arg.type.kind in (Kind.INTERVAL, Kind.BINARY):
+            if arg.type.kind in (types.Kind.INTERVAL, types.Kind.BINARY):
                 raise BadArguments(f"{title} of {arg.type} is not supported", "use a number, a text or a time")
         return Aggregate(name, tuple(args), args[0].type)
     value = args[0]
-    if not value.type.is_numeric and value.type != NULL:
+    if not value.type.is_numeric and value.type != types.NULL:
         raise BadArguments(f"{title} needs a number, but its argument is {value.type}", "CAST it to a number")
     if name in _DOUBLE_RESULTS:
-        return Aggregate(name, (cast(value, DOUBLE), *_fraction(args[1:])), DOUBLE)
+        return Aggregate(name, (cast(value, types.DOUBLE), *_fraction(args[1:])), types.DOUBLE)
     return Aggregate(name, (value,), _sum_type(value.type) if name == "sum" else _average_type(value.type))
 
 
@@ -244,18 +231,18 @@ def _fraction(args: Sequence[Expression]) -> tuple[Expression, ...]:
         if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:
             sentence = "PERCENTILE takes a constant between 0 and 1 as its second argument"
             raise BadArguments(sentence, "write PERCENTILE(x, 0.9)")
-    return tuple(Literal(float(str(arg.value)), DOUBLE) for arg in args if isinstance(arg, Literal))
+    return tuple(Literal(float(str(arg.value)), types.DOUBLE) for arg in args if isinstance(arg, Literal))
 
 
-def _sum_type(type_: DataType) -> DataType:
+def _sum_type(type_: types.DataType) -> types.DataType:
     if type_.is_integer:
-        return HUGEINT
-    if type_.kind is Kind.DECIMAL:
+        return types.HUGEINT
+    if type_.kind is types.Kind.DECIMAL:
         return bounded_decimal(min(38, type_.precision + 10), type_.scale)
-    return DOUBLE
+    return types.DOUBLE
 
 
-def _average_type(type_: DataType) -> DataType:
-    if type_.kind is Kind.DECIMAL:
+def _average_type(type_: types.DataType) -> types.DataType:
+    if type_.kind is types.Kind.DECIMAL:
         return bounded_decimal(min(38, type_.precision + 4), min(38, type_.scale + 4))
-    return DOUBLE
+    return types.DOUBLE

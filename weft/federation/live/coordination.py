@@ -27,26 +27,11 @@ from weft.federation.distribution.coordinator import Coordinator, explained, pla
 from weft.federation.distribution.model import network_of
 from weft.federation.distribution.topology import Topology
 from weft.federation.federation_errors import FederationError
+from weft.federation.live import messages
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script
 from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Follower, StandingQuery
-from weft.federation.live.messages import (
-    COORDINATOR,
-    Declared,
-    Entry,
-    Handover,
-    QueriesMoved,
-    QueryCreated,
-    QueryDropped,
-    SiteJoined,
-    SiteLeft,
-    SiteMessage,
-    Transport,
-    reply_mailbox,
-    send,
-    source_mailbox,
-)
 from weft.federation.live.placing import Placing, StreamSample
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.loom.registration import Outcome, Registration
@@ -61,7 +46,7 @@ class Coordination:
         self,
         topology: Topology,
         directory: Path,
-        transport: Transport,
+        transport: messages.Transport,
         *,
         patience: float = 30.0,
         every: float | None = None,
@@ -80,7 +65,7 @@ class Coordination:
         through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
         self._store = RoleStore(directory / "coordinator.db", [through])
         self._follower = Follower(transport, self._store)
-        self._mailbox = Mailbox(transport, self._store, COORDINATOR, may_begin_late=True)
+        self._mailbox = Mailbox(transport, self._store, messages.COORDINATOR, may_begin_late=True)
         self._patience = patience
         self._every = every
         self._release_every = release_every
@@ -117,7 +102,7 @@ class Coordination:
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def _answer(self, message: SiteMessage) -> None:
+    def _answer(self, message: messages.SiteMessage) -> None:
         match message.kind:
             case "alive":
                 self._hear(message["site"])
@@ -137,9 +122,9 @@ class Coordination:
             case _:
                 self._reply(message)
 
-    def _reply(self, message: SiteMessage) -> None:
+    def _reply(self, message: messages.SiteMessage) -> None:
         """Carry a request out and answer it. What is wrong with it is the answer then."""
-        answers: dict[str, Callable[[SiteMessage], dict[str, Any]]] = {
+        answers: dict[str, Callable[[messages.SiteMessage], dict[str, Any]]] = {
             "statement": self._statement,
             "move": self._move,
             "plan": self._plan,
@@ -162,7 +147,7 @@ class Coordination:
         self._send_reply(message["id"], fields)
 
     def _send_reply(self, identity: str, fields: dict[str, Any]) -> None:
-        send(self._transport, reply_mailbox(identity), f"reply/{identity}", "reply", fields)
+        messages.send(self._transport, messages.reply_mailbox(identity), f"reply/{identity}", "reply", fields)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -189,7 +174,7 @@ class Coordination:
         if site in self._follower.ledger.members and is_new and site in self.network.number:
             # It has lost what it had: the provider that takes its queries over feeds them again, perhaps itself.
             self._leave(site)
-        self._append(SiteJoined(identity, site))
+        self._append(messages.SiteJoined(identity, site))
         self._say(f"{site} has joined")
 
     @property
@@ -218,12 +203,12 @@ class Coordination:
             if mine:
                 current = standing.provider if standing.provider != site else another
                 target = current if standing.ended is not None else targets.get(standing.name, current)
-                moves.append(Handover(standing.name, standing.birth, site, target, mine[0]))
-        self._append(SiteLeft(site, tuple(moves)))
+                moves.append(messages.Handover(standing.name, standing.birth, site, target, mine[0]))
+        self._append(messages.SiteLeft(site, tuple(moves)))
 
     # --- statements ----------------------------------------------------------------------------------------------
 
-    def _statement(self, message: SiteMessage) -> dict[str, Any]:
+    def _statement(self, message: messages.SiteMessage) -> dict[str, Any]:
         """Run the statements of a script: all of them, or none if one cannot be carried out.
 
         A request that was begun, by a coordinator that died, was found good then, and is carried out to its end.
@@ -257,7 +242,7 @@ class Coordination:
                 return self._create(identity, site, text, query)
             case statements.Drop("QUERY", name):
                 standing = self._follower.ledger.query(name)
-                self._append(QueryDropped(identity, standing.name))
+                self._append(messages.QueryDropped(identity, standing.name))
                 return f"query {standing.name} dropped"
             case statements.NoChange(reason):
                 return reason
@@ -269,19 +254,19 @@ class Coordination:
                 said = f"{kind.lower()} {name} dropped"
             case _:
                 raise AssertionError(f"a script with {statement} was found good")
-        self._append(Declared(identity, site, text))
+        self._append(messages.Declared(identity, site, text))
         return said
 
     def _create(self, identity: str, site: str, text: str, query: Query) -> str:
         provider, why = self.placing.route(query, site)
         # It reads answers where they are given: whatever it reads comes together, if need be.
         self._carry_out(f"{identity}/parents", dict.fromkeys(StandingQuery(query, site, 0, ()).parents, provider))
-        self._append(QueryCreated(identity, query.name, site, provider, text))
+        self._append(messages.QueryCreated(identity, query.name, site, provider, text))
         return why
 
     # --- moving --------------------------------------------------------------------------------------------------
 
-    def _move(self, message: SiteMessage) -> dict[str, Any]:
+    def _move(self, message: messages.SiteMessage) -> dict[str, Any]:
         ledger, target = self._follower.ledger, message["target"]
         if message["id"] in ledger.done:
             return {"said": ["done already"]}
@@ -294,7 +279,7 @@ class Coordination:
         self._carry_out(message["id"], {standing.name: target})
         return {"said": [f"{standing.name} goes from {move.source} to {target}; that saves {move.saves:,.0f}"]}
 
-    def _plan(self, message: SiteMessage) -> dict[str, Any]:
+    def _plan(self, message: messages.SiteMessage) -> dict[str, Any]:
         """Show what a round would move; or carry out what was shown last, if it still fits."""
         budget = message.fields.get("budget")
         if message["id"] in self._follower.ledger.done:
@@ -351,9 +336,9 @@ class Coordination:
         for query, target in self.placing.with_families(targets).items():
             standing = self._follower.ledger.query(query)
             if standing.provider != target:
-                moves.append(Handover(query, standing.birth, standing.provider, target))
+                moves.append(messages.Handover(query, standing.birth, standing.provider, target))
         if moves:
-            self._append(QueriesMoved(identity, tuple(moves)))
+            self._append(messages.QueriesMoved(identity, tuple(moves)))
 
     def _coordinator(self) -> Coordinator | None:
         """The coordinator that decides; None if no provider has joined."""
@@ -365,7 +350,7 @@ class Coordination:
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 
-    def _append(self, entry: Entry) -> None:
+    def _append(self, entry: messages.Entry) -> None:
         self._follower.append(lambda: entry)
 
     def _release(self) -> None:
@@ -382,4 +367,6 @@ class Coordination:
             needed = min(reading, default=ledger.place)
             before = next((mark.number for mark in record.marks if mark.place > needed), len(record.marks))
             fields = {"stream": name, "before": before}
-            send(self._transport, source_mailbox(record.owner), f"release/{name}/{before}", "release", fields)
+            messages.send(
+                self._transport, messages.source_mailbox(record.owner), f"release/{name}/{before}", "release", fields
+            )

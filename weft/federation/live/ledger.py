@@ -22,21 +22,7 @@ import networkx as nx
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.messages import (
-    BatchPublished,
-    Declared,
-    Entry,
-    Handover,
-    LostError,
-    QueriesMoved,
-    QueryCreated,
-    QueryDropped,
-    SiteJoined,
-    SiteLeft,
-    Transport,
-    entry_bytes,
-    entry_of,
-)
+from weft.federation.live import messages
 from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.stream_interest import Interest, by_stream, wanted_by
 from weft.sql import NamesInMemory, read, statements
@@ -198,22 +184,22 @@ class FederationLedger:
 
     # --- following -----------------------------------------------------------------------------------------------
 
-    def apply(self, place: int, entry: Entry) -> None:
+    def apply(self, place: int, entry: messages.Entry) -> None:
         if place != self.place + 1:
             raise FederationError(
                 f"the log of this federation goes from entry {self.place} to {place}: its broker has lost entries; "
                 "restore its store"
             )
         match entry:
-            case SiteJoined(site=site):
+            case messages.SiteJoined(site=site):
                 if site not in self.members:
                     self.members.append(site)
-            case SiteLeft(site, moves):
+            case messages.SiteLeft(site, moves):
                 self.members = [each for each in self.members if each != site]
                 self._hand_over(moves, place, broken_off=True)
-            case Declared():
+            case messages.Declared():
                 self._declare(entry)
-            case QueryCreated():
+            case messages.QueryCreated():
                 statement = read(entry.text, self.names)
                 assert isinstance(statement, statements.Create)
                 assert isinstance(statement.definition, Query)
@@ -221,22 +207,22 @@ class FederationLedger:
                 stay = Stay(entry.provider, place, place)
                 self.queries[place] = StandingQuery(statement.definition, entry.home, place, (stay,))
                 self.live[entry.query] = place
-            case QueryDropped(query=name):
+            case messages.QueryDropped(query=name):
                 standing = self.queries[self.live.pop(name)]
                 self.names.drop(name)
                 ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
                 self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
-            case QueriesMoved(moves=moves):
+            case messages.QueriesMoved(moves=moves):
                 self._hand_over(moves, place, broken_off=False)
-            case BatchPublished():
+            case messages.BatchPublished():
                 mark = BatchMark(place, entry.number, entry.clock)
                 self.streams[entry.stream].marks.append(mark)
                 self.marks.append((entry.stream, mark))
-        if isinstance(entry, SiteJoined | Declared | QueryCreated | QueryDropped | QueriesMoved):
+        if not isinstance(entry, messages.SiteLeft | messages.BatchPublished):
             self.done[entry.id] = place
         self.place = place
 
-    def _declare(self, entry: Declared) -> None:
+    def _declare(self, entry: messages.Declared) -> None:
         statement = read(entry.text, self.names)
         match statement:
             case statements.Create(definition):
@@ -249,7 +235,7 @@ class FederationLedger:
                 if kind == "STREAM" and dropped is not None:
                     self.streams[dropped.name].is_dropped = True
 
-    def _hand_over(self, moves: tuple[Handover, ...], place: int, *, broken_off: bool) -> None:
+    def _hand_over(self, moves: tuple[messages.Handover, ...], place: int, *, broken_off: bool) -> None:
         """Cut what was said of who answers a query at a place, and have the target go on there."""
         for each in moves:
             standing = self.queries[each.birth]
@@ -268,7 +254,7 @@ def interests_of(queries: list[StandingQuery]) -> dict[str, Interest]:
 class Follower:
     """A ledger, and the transport that it is read from."""
 
-    def __init__(self, transport: Transport, store: RoleStore | None = None) -> None:
+    def __init__(self, transport: messages.Transport, store: RoleStore | None = None) -> None:
         self.transport = transport
         self.ledger = FederationLedger()
         self._store = store
@@ -276,7 +262,7 @@ class Follower:
         self._known: tuple[int, bytes] = known[0] if known else (0, b"")
         self._digest = b""
 
-    def read(self) -> Iterator[tuple[int, Entry]]:
+    def read(self) -> Iterator[tuple[int, messages.Entry]]:
         """The entries that are new, each after it was taken into the ledger.
 
         Raises LostError if they are not those that were read before.
@@ -291,7 +277,7 @@ class Follower:
                 if self._store is not None:
                     self._store.note("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
             for (place, data), self._digest in zip(found, digests, strict=True):
-                entry = entry_of(data)
+                entry = messages.entry_of(data)
                 self.ledger.apply(place, entry)
                 yield place, entry
         if self.ledger.place < self._known[0]:
@@ -301,7 +287,7 @@ class Follower:
         """Take in all new entries; whether there were any."""
         return len(list(self.read())) > 0
 
-    def append(self, entry: Callable[[], Entry | None]) -> int | None:
+    def append(self, entry: Callable[[], messages.Entry | None]) -> int | None:
         """Append an entry, which is made again whenever another site was faster; None if it is not wanted any more."""
         refusals = 0
         while True:
@@ -309,7 +295,7 @@ class Follower:
             made = entry()
             if made is None:
                 return None
-            place = self.transport.append(entry_bytes(made), self.ledger.place)
+            place = self.transport.append(messages.entry_bytes(made), self.ledger.place)
             if place is not None:
                 self.catch_up()
                 return place
@@ -318,8 +304,8 @@ class Follower:
             if refusals:
                 time.sleep(_PAUSE)
 
-    def _lost(self, what: str) -> LostError:
-        return LostError(
+    def _lost(self, what: str) -> messages.LostError:
+        return messages.LostError(
             f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
             "broker's store, or begin a federation of another name with new directories"
         )

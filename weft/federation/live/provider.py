@@ -22,24 +22,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.federation.live import messages
 from weft.federation.live.engine_incarnation import Address, EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import BatchMark, Follower, StandingQuery, interests_of
-from weft.federation.live.messages import (
-    COORDINATOR,
-    BatchPublished,
-    Entry,
-    PublishedPart,
-    QueriesMoved,
-    QueryCreated,
-    QueryDropped,
-    SiteLeft,
-    Transport,
-    entry_of,
-    message_of,
-    results_mailbox,
-    send,
-)
 from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
@@ -51,7 +37,7 @@ class Provider:
         self,
         site: str,
         directory: Path,
-        transport: Transport,
+        transport: messages.Transport,
         make_engine: EngineMaker,
         say: Callable[[str], None] = lambda sentence: None,
         idle: Callable[[], None] = lambda: time.sleep(0.05),
@@ -70,7 +56,7 @@ class Provider:
         self._rejoin = rejoin
         self._has_left = False
         #: An entry that was not carried out to its end: the broker was away, say.
-        self._unfinished: tuple[int, Entry] | None = None
+        self._unfinished: tuple[int, messages.Entry] | None = None
         number = engine_number(directory)
         self.is_new = number is None
         self._number = number or 0
@@ -87,8 +73,8 @@ class Provider:
         left = place = 0
         while entries := self._transport.entries(place):
             for place, data in entries:
-                entry = entry_of(data)
-                if isinstance(entry, SiteLeft) and entry.site == self.site:
+                entry = messages.entry_of(data)
+                if isinstance(entry, messages.SiteLeft) and entry.site == self.site:
                     left = place
         if left <= self.place:
             return False
@@ -129,34 +115,34 @@ class Provider:
 
     # --- entries -------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, place: int, entry: Entry) -> None:
+    def _carry_out(self, place: int, entry: messages.Entry) -> None:
         self._unfinished = place, entry
         if place > self.place:
             self._do(place, entry)
-        elif not isinstance(entry, BatchPublished):
+        elif not isinstance(entry, messages.BatchPublished):
             self._find_addresses()
         self._unfinished = None
 
-    def _do(self, place: int, entry: Entry) -> None:
+    def _do(self, place: int, entry: messages.Entry) -> None:
         ledger = self._follower.ledger
         match entry:
-            case BatchPublished():
+            case messages.BatchPublished():
                 if any(entry.stream in each.reads for each in ledger.run_by(self.site)):
                     rows = self._rows(entry)
                     started = time.monotonic()
                     self._current.take_batch(place, entry.stream, rows, ledger.clocks(place))
                     self._seconds += time.monotonic() - started
-            case QueryCreated(provider=provider, query=name) if provider == self.site:
+            case messages.QueryCreated(provider=provider, query=name) if provider == self.site:
                 self._find_addresses()
                 self._current.begin(place, ledger, [ledger.query(name)])
-            case QueryDropped(query=name):
+            case messages.QueryDropped(query=name):
                 self._end(self._current, place, [name])
-            case QueriesMoved(moves=moves) | SiteLeft(moves=moves):
+            case messages.QueriesMoved(moves=moves) | messages.SiteLeft(moves=moves):
                 self._end(self._current, place, [each.query for each in moves if each.source == self.site])
                 coming = {each.birth for each in moves if each.target == self.site}
                 if coming:
                     self._rebuild(place, coming)
-                self._has_left = self._has_left or (isinstance(entry, SiteLeft) and entry.site == self.site)
+                self._has_left = self._has_left or (isinstance(entry, messages.SiteLeft) and entry.site == self.site)
             case _:
                 return
         self._report(place)
@@ -178,7 +164,7 @@ class Provider:
         for address in (addresses[name] for name in here):
             fields = {"provider": self.site, "birth": address.birth, "through": place}
             identity = f"ended/{self.site}/{address.birth}/{place}"
-            send(self._transport, results_mailbox(address.home), identity, "ended", fields)
+            messages.send(self._transport, messages.results_mailbox(address.home), identity, "ended", fields)
         incarnation.engine.change(place, drop=here)
         for name in here:
             del addresses[name]
@@ -188,11 +174,11 @@ class Provider:
         self._current.cycles.send()
         running = len(self._current.addresses)
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
-        send(self._transport, COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
+        messages.send(self._transport, messages.COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
-    def _rows(self, entry: BatchPublished) -> pa.Table:
+    def _rows(self, entry: messages.BatchPublished) -> pa.Table:
         """The rows of a batch that are wanted here; from the owner of the stream if the broker has dropped them."""
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
@@ -202,11 +188,13 @@ class Provider:
             return fetched(self._transport, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
-    def _part(self, batch: BatchPublished, part: PublishedPart) -> pa.Table | None:
+    def _part(self, batch: messages.BatchPublished, part: messages.PublishedPart) -> pa.Table | None:
         """The rows of a part; None if the broker has dropped some, or has other messages under their numbers."""
-        messages = [message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None]
+        received = [
+            messages.message_of(data) for number in part.numbers if (data := self._transport.get(number)) is not None
+        ]
         expected = "rows", {"stream": batch.stream, "number": batch.number}
-        rows = [each.rows for each in messages if each.rows is not None and (each.kind, each.fields) == expected]
+        rows = [each.rows for each in received if each.rows is not None and (each.kind, each.fields) == expected]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
 
