@@ -68,6 +68,20 @@ def test_late_joiners_replay_from_nats(nats: NatsServer, tmp_path: Path) -> None
     publisher.close()
 
 
+def test_the_last_answers_reach_back_to_the_oldest_parcel_that_nats_still_has(nats: NatsServer, tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path / "log", "p", broker=NatsBroker(nats.url, "p"))
+    for cycle in range(3):
+        publish(publisher, cycle, [10 * cycle, 10 * cycle + 1], *([_route("q", 0, 100)] if cycle == 0 else []))
+    assert publisher.wait_until_forwarded(PATIENCE)
+    connection = NatsConnection(nats.url)
+    # Each parcel is a message of rows and its mark: the first one is trimmed.
+    connection.call(lambda stream: stream.purge_stream("WEFT_p", seq=3))
+    connection.close()
+    with subscribe(f"{nats.url}/p", "q", last=100) as answers:
+        assert next_numbers(answers, 4) == [10, 11, 20, 21]
+    publisher.close()
+
+
 def test_what_nats_has_not_taken_waits_and_then_the_engine_does(nats: NatsServer, tmp_path: Path) -> None:
     said: list[str] = []
     limits = Limits(rows=10, waiting_bytes=60_000)

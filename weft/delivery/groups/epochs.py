@@ -106,33 +106,27 @@ def is_past(kind: QueryKind, relation: Relation, until: int, moment: Moment) -> 
     return watermark >= until - 1 + relation.window.range
 
 
-@dataclass(frozen=True, slots=True)
-class RunningEpoch:
-    """An epoch that is evaluated. `names` are those of its parts; `ends` the ends of windows that each part publishes.
+class _About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the catalog keeps of an epoch, with the query of each part. `ends` are those of windows that each publishes.
 
     `by` are the columns whose largest value is the place of a row; none if that is the cycle. `clock` are those whose
     largest value is its own clock; none if that is not published.
     """
 
+    kind: QueryKind
+    reach: int
+    by: tuple[str, ...]
+    clock: tuple[str, ...]
+    ends: tuple[ResidueClass | None, ...]
+
+
+class RunningEpoch(_About, frozen=True, kw_only=True):
+    """An epoch that is evaluated. `names` are those of its parts."""
+
     stream: str
     epoch: int
-    kind: QueryKind
     relation: Relation
-    reach: int
-    by: tuple[str, ...]
     names: tuple[str, ...]
-    ends: tuple[ResidueClass | None, ...]
-    clock: tuple[str, ...] = ()
-
-
-class _About(msgspec.Struct):
-    """What the catalog keeps of a part, besides its query."""
-
-    kind: QueryKind
-    reach: int
-    by: tuple[str, ...]
-    ends: tuple[int, int] | None
-    clock: tuple[str, ...]
 
 
 def running_epochs(catalog: Catalog) -> dict[tuple[str, int], RunningEpoch]:
@@ -152,21 +146,19 @@ def begin_epoch(catalog: Catalog, found: group_results.GroupRepresentative, stre
         by = (WINDOW_START,)
     elif found.kind is QueryKind.JOIN:
         by = clock = found.clocks
+    ends = tuple(part.ends for part in found.parts)
+    about = msgspec.to_builtins(_About(kind=found.kind, reach=found.reach, by=by, clock=clock, ends=ends))
     parts = []
     for number, part in enumerate(found.parts):
         name = f"{OWN}{stream}.{epoch}" + f".{number}" * (number > 0)
         query = replace(part.query, name=name, text="", sink=publishing_sink(stream, epoch, number))
-        ends = None if part.ends is None else (part.ends.modulus, part.ends.residue)
-        about = msgspec.to_builtins(_About(found.kind, found.reach, by, ends, clock))
         parts.append(Representative(name, stream, epoch, number, query, about))
         catalog.add(parts[-1])
     return _running(parts)
 
 
 def _running(parts: Iterable[Representative]) -> RunningEpoch:
-    listed = sorted(parts, key=lambda each: each.part)
-    first, abouts = listed[0], [msgspec.convert(each.about, _About) for each in listed]
-    about, names = abouts[0], tuple(each.name for each in listed)
-    ends = tuple(None if each.ends is None else ResidueClass(*each.ends) for each in abouts)
-    kind, relation = about.kind, first.query.relation
-    return RunningEpoch(first.stream, first.epoch, kind, relation, about.reach, about.by, names, ends, about.clock)
+    first, *others = sorted(parts, key=lambda each: each.part)
+    about = msgspec.structs.asdict(msgspec.convert(first.about, _About))
+    names = (first.name, *(each.name for each in others))
+    return RunningEpoch(**about, stream=first.stream, epoch=first.epoch, relation=first.query.relation, names=names)

@@ -299,7 +299,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise LogError(
             f"{path} could not be written: {error.strerror}; make room or the directory writable. "
-            "NoParcels of this cycle was published"
+            "Nothing of this cycle was published"
         ) from error
 
 

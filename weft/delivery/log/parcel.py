@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import msgspec
@@ -125,10 +125,6 @@ class Batch:
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
-
-    def newest(self, count: int) -> Batch:
-        """The batch with at most `count` of its answers, the last ones."""
-        return replace(self, table=self.table.slice(max(0, self.table.num_rows - count)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ given what it shows, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -156,67 +156,52 @@ def _pieces(message: Message, cycle: int, members: Members, tell: bool) -> list[
     takers = {each.query: (each.query, members.routes[each.query].number) for each in found}
     if message.takers is not None:
         return list(_with_takers(message, rows, found, takers))
-    needs = {each.query: _needed(members.routes[each.query], message) for each in found}
-    plain = list(_plain(message, rows, found, needs))
+    needs: dict[frozenset[str], list[MemberRows]] = {}
+    for each in found:
+        needs.setdefault(_needed(members.routes[each.query], message), []).append(each)
+    plain = [replace(message, rows=table) for table, _, _ in _by_columns(rows, list(needs.values()), list(needs))]
     if not tell or len(found) > MOST_NAMED:
         return plain
     named = list(_with_takers(message, rows, found, takers))
     return named if sum(map(_size, named)) < sum(map(_size, plain)) else plain
 
 
-def _plain(
-    message: Message, rows: pa.RecordBatch, found: list[MemberRows], needs: Mapping[str, frozenset[str]]
-) -> Iterator[Message]:
-    """Rows with the columns that their takers need to find and to show them."""
-    takers: dict[frozenset[str], list[MemberRows]] = {}
-    for each in found:
-        takers.setdefault(needs[each.query], []).append(each)
-    patterns, of_row = _patterns(rows.num_rows, takers.values())
-    for wanted, places, _ in _by_columns(patterns, of_row, list(takers)):
-        yield replace(message, rows=_taken(rows, wanted, places))
-
-
 def _with_takers(
     message: Message, rows: pa.RecordBatch, found: list[MemberRows], takers: Mapping[str, Taker]
 ) -> Iterator[Message]:
     """Rows with the columns that their takers show, and with their takers."""
-    patterns, of_row = _patterns(rows.num_rows, [[each] for each in found])
     shown = [frozenset(published for _, published in each.subscription.columns) for each in found]
-    named = [takers[each.query] for each in found]
-    for wanted, places, chosen in _by_columns(patterns, of_row, shown):
-        number = np.zeros(patterns.shape[1], dtype=np.uint16)
-        number[chosen] = np.arange(len(chosen))
-        sets = tuple(frozenset(named[at] for at in np.flatnonzero(patterns[:, each])) for each in chosen)
-        yield replace(message, rows=_taken(rows, wanted, places), takers=RowTakers(sets, number[of_row[places]]))
-
-
-def _patterns(rows: int, takers: Collection[list[MemberRows]]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """The sets of takers, one in a column, and which of them each row has."""
-    taken = np.zeros((len(takers), rows), dtype=bool)
-    for number, several in enumerate(takers):
-        for each in several:
-            taken[number, each.positions] = True
-    patterns, of_row = np.unique(taken, axis=1, return_inverse=True)
-    return patterns, of_row.reshape(-1)
+    for table, sets, of_row in _by_columns(rows, [[each] for each in found], shown):
+        named = tuple(frozenset(takers[found[at].query] for at in each) for each in sets)
+        yield replace(message, rows=table, takers=RowTakers(named, of_row))
 
 
 def _by_columns(
-    patterns: npt.NDArray[np.bool_], of_row: npt.NDArray[np.intp], needs: Sequence[frozenset[str]]
-) -> Iterator[tuple[frozenset[str], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
-    """Rows that are taken, those with the same columns together, and the patterns that these have."""
-    columns = [frozenset().union(*(needs[int(at)] for at in np.flatnonzero(pattern))) for pattern in patterns.T]
-    taken = [bool(each.any()) for each in patterns.T]
-    for wanted in sorted({each for each, is_taken in zip(columns, taken, strict=True) if is_taken}, key=sorted):
-        chosen = np.array([at for at, each in enumerate(columns) if each == wanted and taken[at]])
+    rows: pa.RecordBatch, takers: Sequence[Sequence[MemberRows]], needs: Sequence[frozenset[str]]
+) -> Iterator[tuple[pa.Table, list[list[int]], npt.NDArray[np.uint16]]]:
+    """The rows that are taken, those with the same columns together; their sets of takers, and which each row has.
+
+    Takers have a number each, with the columns that they need.
+    """
+    taken = np.zeros((len(takers), rows.num_rows), dtype=bool)
+    for number, several in enumerate(takers):
+        for each in several:
+            taken[number, each.positions] = True
+    patterns, found = np.unique(taken, axis=1, return_inverse=True)
+    of_row = found.reshape(-1)
+    sets = [np.flatnonzero(pattern).tolist() for pattern in patterns.T]
+    chosen: dict[frozenset[str], list[int]] = {}
+    for at, numbers in enumerate(sets):
+        if numbers:
+            chosen.setdefault(frozenset().union(*(needs[number] for number in numbers)), []).append(at)
+    for wanted in sorted(chosen, key=sorted):
+        ordered = [name for name in rows.schema.names if name in wanted]
         # Two bytes can number no more sets.
-        for start in range(0, len(chosen), _MOST_SETS):
-            some = chosen[start : start + _MOST_SETS]
-            yield wanted, np.flatnonzero(np.isin(of_row, some)), some
-
-
-def _taken(rows: pa.RecordBatch, wanted: frozenset[str], places: npt.NDArray[np.intp]) -> pa.Table:
-    ordered = [name for name in rows.schema.names if name in wanted]
-    return pa.Table.from_batches([rows.select(ordered).take(pa.array(places))])
+        for start in range(0, len(chosen[wanted]), _MOST_SETS):
+            some = chosen[wanted][start : start + _MOST_SETS]
+            places = np.flatnonzero(np.isin(of_row, some))
+            table = pa.Table.from_batches([rows.select(ordered).take(pa.array(places))])
+            yield table, [sets[at] for at in some], np.searchsorted(some, of_row[places]).astype(np.uint16)
 
 
 def _size(piece: Message) -> int:

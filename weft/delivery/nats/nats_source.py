@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -73,19 +74,15 @@ class NatsSource:
             waited += pause
 
     def before(self, cycle: int) -> int:
-        """The cycle of the newest parcel before a cycle that is still there, or BEGINNING."""
         return self._connection.call(lambda stream: self._locate(stream, cycle - 1))[0]
 
     def published_before(self, at: int) -> int:
-        """The cycle of the newest parcel that was published before a time, or BEGINNING."""
         return self._connection.call(lambda stream: self._last_where(stream, lambda mark: mark.at < at))[0]
 
     def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
-        while until > BEGINNING:
-            before = self.before(until)
-            item = self.next(before, members, 0)
-            yield until, item if isinstance(item, Parcel) and item.cycle <= until else None
-            until = before
+        while (found := self._connection.call(partial(self._newest_up_to, until, members), timeout=60)) is not None:
+            yield found
+            until = found[0] - 1
 
     def close(self) -> None:
         self._connection.close()
@@ -131,6 +128,12 @@ class NatsSource:
         if parcel is None:
             return Gone(mark.cycle)
         return share(parcel, members) or NoParcels(mark.cycle)
+
+    async def _newest_up_to(self, until: int, members: Members, stream: Any) -> tuple[int, Parcel | None] | None:
+        """The newest cycle up to one, with its parcel; None if there is none."""
+        _, number = await self._locate(stream, until)
+        found = await self._mark_from(stream, number) if number else None
+        return None if found is None else (found[1].cycle, await self._parcel(stream, found[1], members))
 
     async def _parcel(self, stream: Any, mark: ParcelMark, members: Members) -> Parcel | None:
         """A parcel with the messages that members can have rows in; None if one of these is gone."""

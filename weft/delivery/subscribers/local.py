@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -101,9 +102,18 @@ class LogSource:
 
     def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
         # The parcels are whole: their itineraries are older than those of the members, and must not amend these.
+        previous: int | None = None
         for cycle in reversed(cycles(self._directory)):
-            if cycle <= until:
-                yield cycle, read_parcel(self._directory, cycle)
+            if cycle > until:
+                continue
+            if previous is not None and previous != cycle:
+                raise missing(parcel_path(self._directory, previous))
+            parcel = read_parcel(self._directory, cycle)
+            if parcel is None:
+                # It was deleted meanwhile, with all before it.
+                return
+            previous = parcel.previous
+            yield cycle, parcel
 
     def close(self) -> None:
         self._unlisten()
@@ -150,15 +160,14 @@ class QueryAnswers:
     def _newest(self, count: int, until: int, source: ParcelSource) -> list[Batch]:
         """The newest answers up to a cycle, as many as were asked for or as there are."""
         found: list[Batch] = []
-        steps = source.backwards(until, self.members)
-        while count > 0 and (step := next(steps, None)) is not None:
-            cycle, parcel = step
+        for cycle, batches in _newest_first(source, self.members, until, count):
             if self._is_unknown(cycle):
                 raise self._not_known()
-            for batch in self.members.batches(parcel) if parcel is not None else ():
-                found.append(batch.newest(count))
-                count -= batch.table.num_rows
-        return found[::-1]
+            found[:0] = batches
+        if found:
+            surplus = sum(each.table.num_rows for each in found) - count
+            found[0] = replace(found[0], table=found[0].table.slice(max(0, surplus)))
+        return found
 
     def _known_after(self, place: int, source: ParcelSource) -> int:
         """A place, if the itinerary tells of all that comes after it."""
@@ -260,20 +269,18 @@ def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:
     Raises DamagedLog if one of these cycles is missing.
     """
     route = read_routes(directory).get(query)
-    return list(_newest_first(directory, Members([route]), most))[::-1] if route is not None else []
+    if route is None:
+        return []
+    with contextlib.closing(LogSource(directory)) as source:
+        steps = _newest_first(source, Members([route]), source.newest(), most)
+        return [each.table for _, batches in steps for each in batches][::-1]
 
 
-def _newest_first(directory: Path, members: Members, most: int) -> Iterator[pa.Table]:
-    previous: int | None = None
-    for cycle in reversed(cycles(directory)):
-        if most <= 0:
-            return
-        if previous is not None and previous != cycle:
-            raise missing(parcel_path(directory, previous))
-        parcel = read_parcel(directory, cycle)
-        if parcel is None:
-            return
-        previous = parcel.previous
-        for each in members.batches(parcel):
-            most -= each.table.num_rows
-            yield each.table
+def _newest_first(source: ParcelSource, members: Members, until: int, most: int) -> Iterator[tuple[int, list[Batch]]]:
+    """Cycles from one back, with what members have in each, until there are `most` answers."""
+    steps = source.backwards(until, members)
+    while most > 0 and (step := next(steps, None)) is not None:
+        cycle, parcel = step
+        batches = list(members.batches(parcel)) if parcel is not None else []
+        most -= sum(each.table.num_rows for each in batches)
+        yield cycle, batches
