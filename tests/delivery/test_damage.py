@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from tests.delivery.numbers import publish
 from weft.delivery import Batch, Dropped, Itinerary, Limits, LogError, Publisher, Span, UnknownQuery, subscribe
 from weft.delivery.groups.control import Control
 from weft.delivery.log.delivery_errors import DamagedLog
-from weft.delivery.log.delivery_log import put_aside
+from weft.delivery.log.delivery_log import put_aside, read_parcel
+from weft.delivery.log.parcel import Parcel
 from weft.delivery.subscribers.local import kept_answers
 from weft.plan.subscription import Comparison, Subscription
 
@@ -120,14 +122,23 @@ def test_users_of_a_new_log_get_a_notice_of_what_they_lack(tmp_path: Path) -> No
         assert item.table["n"].to_pylist() == [20]
 
 
-def test_a_live_user_gets_a_notice_of_a_parcel_that_went_before_it_was_read(tmp_path: Path) -> None:
+def test_a_live_user_gets_a_notice_of_a_parcel_that_went_before_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_gone = threading.Event()
+
+    def read_late(directory: Path, cycle: int) -> Parcel | None:
+        is_gone.wait(60)
+        return read_parcel(directory, cycle)
+
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0], _route(-1))
+    monkeypatch.setattr("weft.delivery.subscribers.hub.read_parcel", read_late)
     with subscribe(tmp_path, "q") as answers:
-        with answers._hub._lock:  # type: ignore[attr-defined]
-            publish(publisher, 1, [1])
-            (tmp_path / "000000000001.parcel").unlink()
-            publish(publisher, 2, [2])
+        publish(publisher, 1, [1])
+        (tmp_path / "000000000001.parcel").unlink()
+        is_gone.set()
+        publish(publisher, 2, [2])
         assert answers.next(5) == Dropped("q", 0, 1)
         item = answers.next(5)
         assert isinstance(item, Batch)

@@ -243,7 +243,7 @@ def test_every_row_that_is_taken_is_in_a_bucket_that_is_met(
         for value in rows["n"].to_pylist():
             if takes(subscription, {"n": value, "m": 5}):
                 assert any(first <= bucket <= last for bucket in met)
-    assert Buckets.decode(buckets.encode()) == buckets
+    assert Buckets.from_json(*buckets.as_json()) == buckets
 
 
 def test_rows_are_divided_by_the_column_that_most_members_restrict() -> None:

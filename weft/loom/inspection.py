@@ -16,7 +16,7 @@ from weft.sql.settings import SETTINGS
 
 def explain(catalog: Catalog, query: str | None, format: str) -> str:
     """How a query of a project, or all of them, are evaluated and what they share."""
-    from weft.delivery.groups.delivery_explanation import delivered, delivered_document, delivered_text
+    from weft.delivery.groups.delivery_explanation import delivered, delivered_document, delivered_lines
     from weft.explain.explained import explained
     from weft.explain.project import Project
     from weft.runtime.stages.statistics import measured
@@ -28,7 +28,7 @@ def explain(catalog: Catalog, query: str | None, format: str) -> str:
         chosen = found.parts[0].query
     text = explained(queries, chosen, measured(catalog), format, Project.of(catalog))
     if format == "TEXT":
-        said = [] if found is None else [delivered_text(found)]
+        said = [] if found is None else ["\n".join(delivered_lines(found))]
         said += [] if query is None else _state_of(catalog, catalog.query(query).name)
         return "\n\n".join([*said, text])
     if found is not None and format == "JSON":

@@ -215,9 +215,8 @@ class Edge:
         self._served["users"] += 1
         if needs_history:
             earlier = Start(start.last, start.since, start.after, here, start.since_clock)
-            upstream, token = self._settings.upstream, self._settings.token
-            open_ = lambda: open_subscriber(upstream, query, earlier, token, self._settings.limits)  # noqa: E731
-            with contextlib.closing(await asyncio.to_thread(open_)) as history:
+            source = self._settings.upstream, query, earlier, self._settings.token, self._settings.limits
+            with contextlib.closing(await asyncio.to_thread(open_subscriber, *source)) as history:
                 await self._pour(history, writer)
             writer.write(json_frame(through=here))
         limits = self._settings.limits
@@ -351,8 +350,7 @@ class ChildLink:
         except DeliveryError as error:
             return json_frame(added=query, route=None, through=place, refused=str(error))
         self._covers[query] = stack
-        newest, _ = self._hub.route(query)
-        self._members.put(newest or covered.route)
+        self._members.put(self._hub.routes.get(query) or covered.route)
         route = itinerary.as_json(self._members.routes[query])
         return json_frame(added=query, route=route, through=max(place, covered.after))
 

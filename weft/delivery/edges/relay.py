@@ -100,7 +100,7 @@ class SourceFeed(Feed):
 
     def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
         with contextlib.closing(self._open()) as self._source:
-            members, place = Members(), self._source.newest() if after is None else after
+            members, place = Members(), self._source.last_where(lambda parcel: True) if after is None else after
             yield NoParcels(place)
             self._changes.extendleft((query, True) for query in wanted())
             while not self.closing.is_set():
@@ -227,7 +227,7 @@ class Relay:
         #: What keeps rows from coming, if anything does.
         self.problem: str | None = None
         self._promises: dict[str, list[Future[Covered]]] = {}
-        self._place, self._gone = BEGINNING, BEGINNING
+        self._place = BEGINNING
         try:
             self._log = LogWriter(directory, limits)
             self._is_new = not self._restore()
@@ -299,7 +299,7 @@ class Relay:
         elif isinstance(item, Parcel):
             self._write(item)
         elif isinstance(item, Gone):
-            self._gone = self._place = item.through
+            self._log.begins_after = self._place = item.through
         else:
             self._place = max(self._place, item.through)
             self.hub.advance(self._place)
@@ -327,8 +327,7 @@ class Relay:
             promise.set_result(covered)
 
     def _write(self, parcel: Parcel) -> None:
-        previous = max(self._newest, self._gone)
-        self._log.write(replace(parcel, previous=None if previous == BEGINNING else previous))
+        self._log.write(parcel)
         self._log.commit(parcel.cycle)
         self._place = parcel.cycle
         self.count.add(parcel, self._log.heads[parcel.cycle].size)
@@ -338,10 +337,6 @@ class Relay:
                     self.covered[each.query] = replace(self.covered[each.query], route=each)
         wake(self._directory)
         self._log.trim()
-
-    @property
-    def _newest(self) -> int:
-        return BEGINNING if self._log.newest is None else self._log.newest
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -355,7 +350,7 @@ class Relay:
             covered = self.covered.items()
             queries = {query: {"after": each.after, "route": itinerary.as_json(each.route)} for query, each in covered}
         with writing(self._state):
-            write_checked(self._state, {"place": self._place, "gone": self._gone, "queries": queries})
+            write_checked(self._state, {"place": self._place, "gone": self._log.begins_after, "queries": queries})
         self._kept_at = time.monotonic()
         self._keeping_took = self._kept_at - now
 
@@ -365,8 +360,8 @@ class Relay:
             document = read_checked(self._state)
         if document is None:
             return False
-        self._gone = document["gone"]
-        self._place = max(document["place"], self._newest)
+        self._log.begins_after = document["gone"]
+        self._place = max(document["place"], BEGINNING if self._log.newest is None else self._log.newest)
         self.covered = {
             query: Covered(each["after"], itinerary.from_json(each["route"]))
             for query, each in document["queries"].items()

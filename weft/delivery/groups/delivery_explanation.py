@@ -40,11 +40,8 @@ def delivered(catalog: Catalog, name: str) -> Delivered | None:
     return Delivered(catalog.query(name), itinerary, parts, others)
 
 
-def delivered_text(found: Delivered) -> str:
-    return "\n".join(_lines(found))
-
-
-def _lines(found: Delivered) -> Iterator[str]:
+def delivered_lines(found: Delivered) -> Iterator[str]:
+    """How a query is delivered, for people."""
     yield query_text(found.query)
     yield ""
     last = found.itinerary.spans[-1]

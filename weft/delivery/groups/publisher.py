@@ -23,6 +23,7 @@ from typing import Final
 from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
 from weft.delivery.log.delivery_log import (
     ACKNOWLEDGED,
+    BEGINNING,
     Limits,
     LogWriter,
     cycles,
@@ -51,7 +52,9 @@ class Forwarder:
         self.problem: str | None = None
         #: Seconds that a parcel takes, the newest ones counting most.
         self.latency: float | None = None
-        self.acknowledged = marker(directory, ACKNOWLEDGED)
+        self._marked = marker(directory, ACKNOWLEDGED)
+        #: The newest cycle that the broker has, as far as is known.
+        self.acknowledged = BEGINNING if self._marked is None else self._marked
         broker.learn(read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
         self._thread.start()
@@ -75,7 +78,7 @@ class Forwarder:
                     self.acknowledged = self._broker.newest()
                     is_asked = True
                 for cycle in cycles(self._directory):
-                    if self.acknowledged is None or cycle > self.acknowledged:
+                    if cycle > self.acknowledged:
                         self._forward(cycle)
             except (BrokerError, LogError, OSError) as error:
                 # A broker that came back may have lost what it held.
@@ -97,8 +100,8 @@ class Forwarder:
             self._broker.send(parcel)
             taken = time.monotonic() - begun
             self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
-            move_marker(self._directory, ACKNOWLEDGED, marker(self._directory, ACKNOWLEDGED), cycle)
-            self.acknowledged = cycle
+            move_marker(self._directory, ACKNOWLEDGED, self._marked, cycle)
+            self._marked = self.acknowledged = cycle
             self._on_change()
 
 
@@ -126,7 +129,9 @@ class Publisher:
         self.log = LogWriter(self._directory, self._limits, begins_after)
         self._changed = threading.Condition()
         self._problem: str | None = None
-        self._forwarder = Forwarder(self._directory, broker, self._noticed) if broker is not None else None
+        self._forwarder: Forwarder | None = None
+        if broker is not None:
+            self._forwarder = Forwarder(self._directory, broker, self._noticed)
 
     def write(self, cycle: int, published: Sequence[Message], control: Sequence[Itinerary] = ()) -> None:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
@@ -134,19 +139,16 @@ class Publisher:
         if not messages and not control:
             self.log.forget(cycle)
             return
-        now = time.time_ns() // 1000
-        self.log.write(Parcel(self._project, cycle, now, self.log.before(cycle), tuple(control), messages))
+        self.log.write(Parcel(self._project, cycle, time.time_ns() // 1000, None, tuple(control), messages))
 
     def committed(self, cycle: int) -> None:
         """Show readers what was written up to a cycle, and forget what was written for later ones."""
         if not self.log.commit(cycle):
             return
         wake(self._directory)
-        if self._forwarder is None:
-            self.log.trim()
-        else:
+        if self._forwarder is not None:
             self._forwarder.wake()
-            self.log.trim(self._forwarder.acknowledged if self._forwarder.acknowledged is not None else -1)
+        self.log.trim(None if self._forwarder is None else self._forwarder.acknowledged)
 
     @property
     def latency(self) -> float | None:
@@ -155,13 +157,11 @@ class Publisher:
 
     def wait_for_room(self, timeout: float | None = None) -> bool:
         """Wait while the broker has too much to catch up with; False if it still has after `timeout` seconds."""
-        if self._forwarder is None:
-            return True
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while (waiting := self._waiting_bytes()) > self._limits.waiting_bytes:
                 self._say(
-                    f"{waiting >> 20} MiB wait for {self._forwarder.problem or 'the broker'}; "
+                    f"{waiting >> 20} MiB wait for {self._problem or 'the broker'}; "
                     "the next cycle begins when it has taken enough of them"
                 )
                 left = _SAY_EVERY if end is None else min(_SAY_EVERY, end - time.monotonic())
@@ -172,8 +172,6 @@ class Publisher:
 
     def wait_until_forwarded(self, timeout: float) -> bool:
         """Wait until the broker holds all that is committed; False if it does not after `timeout` seconds."""
-        if self._forwarder is None:
-            return True
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting_bytes(), timeout)
 
@@ -183,8 +181,10 @@ class Publisher:
             self._forwarder.close(timeout)
 
     def _waiting_bytes(self) -> int:
-        taken = self._forwarder.acknowledged if self._forwarder is not None else None
-        return sum(head.size for cycle, head in list(self.log.heads.items()) if taken is None or cycle > taken)
+        """The size of what the broker has not taken yet."""
+        if self._forwarder is None:
+            return 0
+        return sum(head.size for cycle, head in list(self.log.heads.items()) if cycle > self._forwarder.acknowledged)
 
     def _noticed(self) -> None:
         """Note that the forwarder has come further, or has not."""

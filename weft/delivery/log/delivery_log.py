@@ -27,7 +27,7 @@ from typing import BinaryIO, Final, TypeVar
 from weft.delivery.log import itinerary
 from weft.delivery.log.delivery_errors import DamagedLog, LogError
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Parcel, ParcelHead, checked_head, decode, encode, read_head
+from weft.delivery.log.parcel import Gone, Parcel, ParcelHead, checked_head, decode, encode, read_head
 from weft.files.atomic import private_folder, write_atomically
 from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 
@@ -83,6 +83,15 @@ def read_parcel(directory: Path, cycle: int) -> Parcel | None:
     return _read(directory, cycle, lambda file: decode(file.read()))
 
 
+def next_parcel(directory: Path, after: int) -> Parcel | Gone | None:
+    """The parcel after a cycle, or that others were there before it; None if there is none. Raises DamagedLog."""
+    for cycle in cycles(directory):
+        parcel = read_parcel(directory, cycle) if cycle > after else None
+        if parcel is not None:
+            return Gone(parcel.previous) if parcel.previous is not None and parcel.previous > after else parcel
+    return None
+
+
 def head_of(directory: Path, cycle: int, read: Callable[[BinaryIO], ParcelHead] = read_head) -> ParcelHead | None:
     """A parcel without its rows; None if it is not there. Raises DamagedLog if it is damaged."""
     return _read(directory, cycle, read)
@@ -121,7 +130,7 @@ def _check_whole(directory: Path, heads: Mapping[int, ParcelHead], newest: int |
             if number == 0 or previous is None:
                 raise _damaged(directory / _ROUTES, ValueError("it lacks itineraries, or is an older copy"))
             raise missing(parcel_path(directory, previous))
-        changes = max(changes, head.changes + len(head.routes))
+        changes = max(changes, head.changes + len(head.changed))
 
 
 def _read(directory: Path, cycle: int, read: Callable[[BinaryIO], _Found]) -> _Found | None:
@@ -193,7 +202,7 @@ class LogWriter:
 
     def __init__(self, directory: Path, limits: Limits, begins_after: int | None = None) -> None:
         self.directory = directory
-        self.begins_after = begins_after
+        self.begins_after = BEGINNING if begins_after is None else begins_after
         self._limits = limits
         with writing(directory):
             private_folder(directory)
@@ -216,11 +225,13 @@ class LogWriter:
         return {**self._gathered, **amended}
 
     def write(self, parcel: Parcel) -> None:
-        """Keep a parcel until its cycle is committed. It replaces one of the same cycle."""
-        before = self.before(parcel.cycle)
+        """Keep a parcel, after those before it, until its cycle is committed. It replaces one of the same cycle."""
+        before = max((each for each in self.heads if each < parcel.cycle), default=BEGINNING)
         changes = self._changes_up_to(before) if before in self.heads else self._changes
+        previous = max(before, self.begins_after)
+        chained = replace(parcel, previous=None if previous == BEGINNING else previous, changes=changes)
         with writing(self._pending_path(parcel.cycle)):
-            write_atomically(self._pending_path(parcel.cycle), encode(replace(parcel, changes=changes)))
+            write_atomically(self._pending_path(parcel.cycle), encode(chained))
 
     def forget(self, cycle: int) -> None:
         """Delete what was written for a cycle that is not committed, if anything was."""
@@ -250,10 +261,6 @@ class LogWriter:
         self._marked = shown
         return True
 
-    def before(self, cycle: int) -> int | None:
-        """The cycle of the parcel before a cycle; None if nothing was ever published before it."""
-        return max((each for each in self.heads if each < cycle), default=self.begins_after)
-
     def trim(self, keep_after: int | None = None) -> None:
         """Delete the oldest parcels while there are too many; those after the cycle `keep_after` stay, if given."""
         rows, size = (sum(getattr(each, key) for each in self.heads.values()) for key in ("rows", "size"))
@@ -282,7 +289,7 @@ class LogWriter:
 
     def _changes_up_to(self, cycle: int) -> int:
         """How many changes of itineraries were published up to a parcel, with its own."""
-        return self.heads[cycle].changes + len(self.heads[cycle].routes)
+        return self.heads[cycle].changes + len(self.heads[cycle].changed)
 
     def _pending_path(self, cycle: int) -> Path:
         return self.directory / f"{cycle:012d}.pending"

@@ -88,14 +88,6 @@ class Parcel:
 
 
 @dataclass(frozen=True, slots=True)
-class ParcelHead(Parcel):
-    """A parcel without its messages, of which it says how many rows they have, and how many bytes it has in all."""
-
-    rows: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Gone:
     """Parcels of cycles up to one are not there any more."""
 
@@ -156,25 +148,33 @@ class _MessageHead(msgspec.Struct, omit_defaults=True):
     sets: list[list[int]] = []
 
 
-class _Head(msgspec.Struct):
+class ParcelHead(msgspec.Struct, omit_defaults=True):
+    """A parcel without its rows. `rows` and `size` say, of one that was read, how many rows and bytes it has in all."""
+
     project: str
     cycle: int
     at: int
-    previous: int | None
-    changes: int
-    routes: list[dict[str, Any]]
-    messages: list[_MessageHead]
+    previous: int | None = None
+    changes: int = 0
+    changed: list[dict[str, Any]] = msgspec.field(name="routes", default_factory=list)
+    messages: list[_MessageHead] = []
+    rows: int = 0
+    size: int = 0
+
+    @property
+    def routes(self) -> tuple[Itinerary, ...]:
+        return tuple(itinerary.from_json(each) for each in self.changed)
 
 
-_HEADS: Final = msgspec.json.Decoder(_Head)
+_HEADS: Final = msgspec.json.Decoder(ParcelHead)
 
 
 def encode(parcel: Parcel) -> bytes:
     streams = [stream_of(_with_takers(each)) for each in parcel.messages]
     messages = [_message_head(each, len(stream)) for each, stream in zip(parcel.messages, streams, strict=True)]
-    routes = [itinerary.as_json(each) for each in parcel.routes]
+    changed = [itinerary.as_json(each) for each in parcel.routes]
     head = msgspec.json.encode(
-        _Head(parcel.project, parcel.cycle, parcel.at, parcel.previous, parcel.changes, routes, messages)
+        ParcelHead(parcel.project, parcel.cycle, parcel.at, parcel.previous, parcel.changes, changed, messages)
     )
     rows = b"".join(streams)
     return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(head), zlib.crc32(rows)) + head + rows
@@ -191,19 +191,18 @@ def decode(data: bytes) -> Parcel:
             takers, table = RowTakers(sets, table[_TAKERS].to_numpy()), table.drop_columns([_TAKERS])
         messages.append(Message(each.group, each.epoch, table, each.watermark, takers))
         start += each.bytes
-    return Parcel(head.project, head.cycle, head.at, head.previous, _routes(head), tuple(messages), head.changes)
+    return Parcel(head.project, head.cycle, head.at, head.previous, head.routes, tuple(messages), head.changes)
 
 
 def read_head(file: BinaryIO) -> ParcelHead:
     """What a file says before its rows; the rows are not read, nor their checksum tested. Raises Damaged."""
     length, check, _ = _prefix(file.read(_PREFIX.size))
-    return _parcel_head(_head(file.read(length), check), length)
+    return _head(file.read(length), check)
 
 
 def checked_head(file: BinaryIO) -> ParcelHead:
     """What a file says before its rows, which are read and tested too. Raises Damaged."""
-    data = file.read()
-    return _parcel_head(_checked(data)[0], _prefix(data)[0])
+    return _checked(file.read())[0]
 
 
 def stream_of(rows: pa.Table) -> bytes:
@@ -250,17 +249,7 @@ def _message_head(each: Message, size: int) -> _MessageHead:
     return head
 
 
-def _parcel_head(head: _Head, length: int) -> ParcelHead:
-    rows, size = sum(each.rows for each in head.messages), sum(each.bytes for each in head.messages)
-    size += _PREFIX.size + length
-    return ParcelHead(head.project, head.cycle, head.at, head.previous, _routes(head), (), head.changes, rows, size)
-
-
-def _routes(head: _Head) -> tuple[Itinerary, ...]:
-    return tuple(itinerary.from_json(each) for each in head.routes)
-
-
-def _checked(data: bytes) -> tuple[_Head, memoryview]:
+def _checked(data: bytes) -> tuple[ParcelHead, memoryview]:
     """The head of a parcel, and the bytes of its rows. Raises Damaged."""
     length, head_check, rows_check = _prefix(data)
     body = memoryview(data)[_PREFIX.size :]
@@ -270,10 +259,13 @@ def _checked(data: bytes) -> tuple[_Head, memoryview]:
     return head, body[length:]
 
 
-def _head(data: bytes, check: int) -> _Head:
+def _head(data: bytes, check: int) -> ParcelHead:
     if zlib.crc32(data) != check:
         raise Damaged("the checksum does not fit its head")
-    return _HEADS.decode(data)
+    head = _HEADS.decode(data)
+    head.rows = sum(each.rows for each in head.messages)
+    head.size = _PREFIX.size + len(data) + sum(each.bytes for each in head.messages)
+    return head
 
 
 def _prefix(data: bytes) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
     stream WEFT_<project>           res.<project>.<group>.<bucket>     rows of that bucket, and perhaps of some after it
                                     mark.<project>                     one for each parcel, after its rows
     stream WEFT_<project>_routes    route.<project>.<query>            the newest itinerary of a query
-                                    buckets.<project>.<name>           how rows are put into buckets
                                     access.<project>                   the grants: hashes of tokens
 
 A mark says which messages make up its parcel: by the numbers that NATS gave them. So a message that was stored twice,
@@ -21,13 +20,14 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
+from weft.delivery.log.delivery_errors import BrokerError
 from weft.delivery.log.itinerary import Itinerary, Span
 from weft.delivery.matching.conditions import box_of, numbers_of, place_of
 from weft.delivery.nats.connection import subject_token
@@ -53,14 +53,11 @@ class Subjects:
     def route(self, query: str) -> str:
         return f"route.{self._project}.{subject_token(query)}"
 
-    def buckets(self, name: str) -> str:
-        return f"buckets.{self._project}.{name}"
-
     def everything(self, kind: str) -> str:
         return f"{kind}.{self._project}.>"
 
 
-class Stored(msgspec.Struct, frozen=True, array_like=True):
+class Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A message of a parcel as NATS has it, under a number of its own, with rows of buckets from a first to a last.
 
     Without buckets it has rows of all of them.
@@ -68,7 +65,6 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
     group: str
     epoch: int
-    ordinal: int
     watermark: int | None
     number: int
     first: int | None = None
@@ -76,14 +72,13 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParcelMark(msgspec.Struct, frozen=True):
-    """What a parcel consists of. `before` is the number of the mark before it, `buckets` names those of each group."""
+    """What a parcel consists of. `buckets` are those of each group whose rows are divided."""
 
     cycle: int
     at: int
     previous: int | None
-    before: int | None
     routes: tuple[str, ...]
-    buckets: dict[str, str]
+    buckets: dict[str, tuple[str, list[Any]]]
     stored: tuple[Stored, ...]
 
 
@@ -92,7 +87,13 @@ def mark_bytes(mark: ParcelMark) -> bytes:
 
 
 def mark_of(data: bytes) -> ParcelMark:
-    return msgspec.json.decode(zlib.decompress(data), type=ParcelMark)
+    """The mark that bytes hold. Raises BrokerError for one that another release has written."""
+    try:
+        return msgspec.json.decode(zlib.decompress(data), type=ParcelMark)
+    except msgspec.ValidationError as error:
+        raise BrokerError(
+            "NATS has parcels of another release of weft; delete its streams of the project, which fills them again"
+        ) from error
 
 
 #: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.
@@ -140,13 +141,12 @@ class Buckets:
         """The buckets: one for each bound and each gap beside one, and NULL's as the last."""
         return SubjectIntervals(PlainColumn(self.column), [satisfying("=", place_of(each)) for each in self.bounds])
 
-    def encode(self) -> bytes:
-        return msgspec.json.encode({"column": self.column, "bounds": [constant_as_json(each) for each in self.bounds]})
+    def as_json(self) -> tuple[str, list[Any]]:
+        return self.column, [constant_as_json(each) for each in self.bounds]
 
     @classmethod
-    def decode(cls, data: bytes) -> Buckets:
-        document = msgspec.json.decode(data)
-        return cls(document["column"], tuple(constant_from_json(each) for each in document["bounds"]))
+    def from_json(cls, column: str, bounds: list[Any]) -> Buckets:
+        return cls(column, tuple(constant_from_json(each) for each in bounds))
 
 
 def choose(group: str, routes: Sequence[Itinerary]) -> Buckets | None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from weft.delivery.log import itinerary
 from weft.delivery.log.access import ACCESS, Access, AccessFile
 from weft.delivery.log.delivery_errors import LogError
+from weft.delivery.log.delivery_log import BEGINNING
 from weft.delivery.log.itinerary import Itinerary
 from weft.delivery.log.parcel import Parcel, stream_pieces
 from weft.delivery.nats.connection import NatsConnection, find, have_streams
@@ -50,9 +51,7 @@ class NatsBroker:
         self._known_access: bytes | None = None
         self._routes: dict[str, dict[str, Itinerary]] = {}
         self._buckets: dict[str, tuple[int, Buckets | None]] = {}
-        self._known_buckets: set[str] = set()
         self._is_ready = False
-        self._last_mark: int | None = None
 
     @property
     def name(self) -> str:
@@ -67,11 +66,10 @@ class NatsBroker:
                 if route.ended is not None:
                     del members[route.query]
 
-    def newest(self) -> int | None:
-        """The newest cycle whose parcel it holds whole. Raises BrokerError when it cannot be asked."""
+    def newest(self) -> int:
+        """The newest cycle whose parcel it holds whole, or BEGINNING. Raises BrokerError when it cannot be asked."""
         self._is_ready = False
-        last = self._connection.call(self._newest_mark)
-        return None if last is None else last.cycle
+        return self._connection.call(self._newest)
 
     def send(self, parcel: Parcel) -> None:
         """Hold a parcel durably when this returns; it may come twice. Raises BrokerError, and then it comes again."""
@@ -83,11 +81,10 @@ class NatsBroker:
 
     # -- in the connection's thread -----------------------------------------------------------------------------------
 
-    async def _newest_mark(self, stream: Any) -> ParcelMark | None:
+    async def _newest(self, stream: Any) -> int:
         await self._make_ready(stream)
         found = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
-        self._last_mark = None if found is None else int(found.seq)
-        return None if found is None else mark_of(found.data)
+        return BEGINNING if found is None else mark_of(found.data).cycle
 
     async def _make_ready(self, stream: Any) -> None:
         from nats.js.api import StorageType, StreamConfig
@@ -103,32 +100,33 @@ class NatsBroker:
         )
         routes = StreamConfig(
             name=subjects.routes_stream,
-            subjects=[subjects.everything("route"), subjects.everything("buckets"), subjects.access],
+            subjects=[subjects.everything("route"), subjects.access],
             max_bytes=limits.routes_bytes,
             max_msgs_per_subject=1,
             storage=StorageType.FILE,
             allow_direct=True,
         )
         await have_streams(stream, rows, routes, update=True)
-        self._known_buckets.clear()
         self._known_access = None
         self._is_ready = True
 
     async def _send(self, stream: Any, parcel: Parcel) -> None:
         if not self._is_ready:
-            await self._newest_mark(stream)
+            await self._make_ready(stream)
         await self._send_access(stream, parcel.cycle)
         await self._send_routes(stream, parcel)
-        names = await self._send_buckets(stream, parcel)
-        messages = list(self._divided(parcel))
+        messages = list(enumerate(self._divided(parcel)))
         stored: list[Stored] = []
         for start in range(0, len(messages), _AT_ONCE):
-            portion = (self._publish(stream, parcel.cycle, *each) for each in messages[start : start + _AT_ONCE])
+            portion = (
+                self._publish(stream, parcel.cycle, at, *each) for at, each in messages[start : start + _AT_ONCE]
+            )
             stored += await asyncio.gather(*portion)
         changed = tuple(each.query for each in parcel.routes)
-        mark = ParcelMark(parcel.cycle, parcel.at, parcel.previous, self._last_mark, changed, names, tuple(stored))
-        identity = f"{self._project}/mark/{parcel.cycle}"
-        self._last_mark = await self._put(stream, self._subjects.mark, mark_bytes(mark), identity)
+        divided = {each.group: self._buckets[each.group][1] for each in stored if each.first is not None}
+        buckets = {group: each.as_json() for group, each in divided.items() if each is not None}
+        mark = ParcelMark(parcel.cycle, parcel.at, parcel.previous, changed, buckets, tuple(stored))
+        await self._put(stream, self._subjects.mark, mark_bytes(mark), f"{self._project}/mark/{parcel.cycle}")
 
     async def _send_access(self, stream: Any, cycle: int) -> None:
         """Publish the grants, if they have changed."""
@@ -149,20 +147,6 @@ class NatsBroker:
             identity = f"{self._project}/route/{each.query}/{zlib.crc32(data):08x}/{parcel.cycle}"
             await self._put(stream, self._subjects.route(each.query), data, identity)
 
-    async def _send_buckets(self, stream: Any, parcel: Parcel) -> dict[str, str]:
-        """The names of the buckets of the groups whose rows are divided; new ones are published."""
-        names = {}
-        for group in {each.group for each in parcel.messages}:
-            buckets = self._buckets_of(group)
-            if buckets is not None:
-                data = buckets.encode()
-                names[group] = f"{zlib.crc32(data):08x}{len(data):x}"
-                if names[group] not in self._known_buckets:
-                    identity = f"{self._project}/buckets/{names[group]}"
-                    await self._put(stream, self._subjects.buckets(names[group]), data, identity)
-                    self._known_buckets.add(names[group])
-        return names
-
     def _buckets_of(self, group: str) -> Buckets | None:
         """How a group is divided: decided again when it has twice, or half, as many members as when it was decided."""
         members = self._routes.get(group, {})
@@ -174,23 +158,20 @@ class NatsBroker:
 
     def _divided(self, parcel: Parcel) -> Iterator[tuple[Stored, bytes]]:
         """The messages as NATS gets them, without numbers: by buckets where that pays, and none too large."""
-        ordinals: Counter[tuple[str, int]] = Counter()
         for each in parcel.messages:
             buckets = self._buckets_of(each.group)
-            divide = buckets is not None and buckets.column in each.rows.column_names
-            at_least = max(1, _WORTHWHILE * each.rows.num_rows // max(1, each.rows.nbytes))
-            divide = divide and each.rows.num_rows >= 2 * at_least
-            parts = buckets.split(each.rows, at_least) if buckets is not None and divide else [((), each.rows)]
+            parts: Iterable[tuple[tuple[int, ...], pa.Table]] = [((), each.rows)]
+            if buckets is not None and buckets.column in each.rows.column_names:
+                at_least = max(1, _WORTHWHILE * each.rows.num_rows // max(1, each.rows.nbytes))
+                if each.rows.num_rows >= 2 * at_least:
+                    parts = buckets.split(each.rows, at_least)
             for bucket, rows in parts:
                 for _, data in stream_pieces(rows, self._connection.largest_payload - _HEADROOM, self.name):
-                    ordinal = ordinals[each.group, each.epoch]
-                    ordinals[each.group, each.epoch] += 1
-                    yield Stored(each.group, each.epoch, ordinal, each.watermark, 0, *bucket), data
+                    yield Stored(each.group, each.epoch, each.watermark, 0, *bucket), data
 
-    async def _publish(self, stream: Any, cycle: int, each: Stored, data: bytes) -> Stored:
+    async def _publish(self, stream: Any, cycle: int, at: int, each: Stored, data: bytes) -> Stored:
         # With the checksum, since rows that are divided again after a restart are other messages.
-        place = f"{each.group}/{each.epoch}/{cycle}/{each.ordinal}"
-        identity = f"{self._project}/{place}/{zlib.crc32(data):08x}"
+        identity = f"{self._project}/{each.group}/{each.epoch}/{cycle}/{at}/{zlib.crc32(data):08x}"
         number = await self._put(stream, self._subjects.rows(each.group, each.first), data, identity)
         return msgspec.structs.replace(each, number=number)
 

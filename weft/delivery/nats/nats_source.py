@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,6 @@ class NatsSource:
         self._project = project
         self._subjects = Subjects(project)
         self._token = token
-        self._buckets: dict[str, Buckets] = {}
         # The cycle up to which parcels were taken, and the number of its mark in the stream.
         self._place: tuple[int, int] | None = None
         self._new = threading.Event()
@@ -58,9 +57,8 @@ class NatsSource:
             )
         return found
 
-    def newest(self) -> int:
-        found = self._connection.call(self._newest)
-        return BEGINNING if found is None else found[1].cycle
+    def last_where(self, holds: Callable[[ParcelMark], bool]) -> int:
+        return self._connection.call(lambda stream: self._last_where(stream, holds))[0]
 
     def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
         waited = 0.0
@@ -72,12 +70,6 @@ class NatsSource:
             pause = min(_LOOK_EVERY, timeout - waited)
             self._new.wait(pause)
             waited += pause
-
-    def before(self, cycle: int) -> int:
-        return self._connection.call(lambda stream: self._locate(stream, cycle - 1))[0]
-
-    def published_before(self, at: int) -> int:
-        return self._connection.call(lambda stream: self._last_where(stream, lambda mark: mark.at < at))[0]
 
     def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
         while (found := self._connection.call(partial(self._newest_up_to, until, members), timeout=60)) is not None:
@@ -105,10 +97,6 @@ class NatsSource:
     async def _route(self, stream: Any, query: str) -> Itinerary | None:
         found = await find(stream, self._subjects.routes_stream, subject=self._subjects.route(query))
         return None if found is None else itinerary.from_json(msgspec.json.decode(found.data))
-
-    async def _newest(self, stream: Any) -> tuple[int, ParcelMark] | None:
-        found = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
-        return None if found is None else (int(found.seq), mark_of(found.data))
 
     async def _next(self, stream: Any, after: int, members: Members) -> Parcel | Gone | NoParcels | None:
         if self._place is None or self._place[0] != after:
@@ -142,10 +130,14 @@ class NatsSource:
             if query in members.routes:
                 route = await self._route(stream, query)
                 if route is None:
-                    raise self._lost(f"where answers of query '{query}' are found")
+                    raise LogError(
+                        f"NATS at {self._connection.shown} has lost where answers of query '{query}' are found: its "
+                        f"stream {self._subjects.routes_stream} was cut; restore it, or take the answers from the "
+                        "project itself"
+                    )
                 routes.append(route)
                 members.put(route)
-        wanted = await self._wanted(stream, mark, members)
+        wanted = _wanted(mark, members)
         messages = []
         for start in range(0, len(wanted), _AT_ONCE):
             portion = wanted[start : start + _AT_ONCE]
@@ -158,66 +150,50 @@ class NatsSource:
                 messages.append(Message(each.group, each.epoch, table, each.watermark))
         return Parcel(self._project, mark.cycle, mark.at, mark.previous, tuple(routes), tuple(messages))
 
-    async def _wanted(self, stream: Any, mark: ParcelMark, members: Members) -> list[Stored]:
-        """The messages of the epochs that members take rows of, in the buckets that these rows can be in."""
-        conjunctions: dict[tuple[str, int], list[Any]] = {}
-        for route in members.routes.values():
-            for subscription, span in route.legs:
-                since, until = span.since or mark.cycle, mark.cycle + 1 if span.until is None else span.until
-                if not span.by and not since <= mark.cycle < until:
-                    continue
-                conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
-        met: dict[tuple[str, int], frozenset[int]] = {}
-        wanted = []
-        for each in mark.stored:
-            key = each.group, each.epoch
-            if key not in conjunctions:
-                continue
-            if each.first is not None and key not in met:
-                buckets = await self._buckets_named(stream, mark.buckets[each.group])
-                met[key] = buckets.met(conjunctions[key])
-            if each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)):
-                wanted.append(each)
-        return wanted
-
-    async def _buckets_named(self, stream: Any, name: str) -> Buckets:
-        if name not in self._buckets:
-            found = await find(stream, self._subjects.routes_stream, subject=self._subjects.buckets(name))
-            if found is None:
-                raise self._lost("how rows are divided")
-            self._buckets[name] = Buckets.decode(found.data)
-        return self._buckets[name]
-
-    def _lost(self, what: str) -> LogError:
-        return LogError(
-            f"NATS at {self._connection.shown} has lost {what}: its stream {self._subjects.routes_stream} was cut; "
-            "restore it, or take the answers from the project itself"
-        )
-
     # -- marks --------------------------------------------------------------------------------------------------------
 
     async def _locate(self, stream: Any, cycle: int) -> tuple[int, int]:
         """The newest parcel up to a cycle, and the number of its mark."""
         return await self._last_where(stream, lambda mark: mark.cycle <= cycle)
 
-    async def _last_where(self, stream: Any, holds: Any) -> tuple[int, int]:
-        """The last mark that a condition holds for, which holds for all before it: found by halving."""
-        newest = await self._newest(stream)
-        if newest is None:
-            return BEGINNING, 0
-        best = (BEGINNING, 0)
-        low, high = 1, newest[0]
+    async def _last_where(self, stream: Any, holds: Callable[[ParcelMark], bool]) -> tuple[int, int]:
+        """The last mark that a condition holds for, which holds for all before it: the newest, or found by halving."""
+        best, low = (BEGINNING, 0), 1
+        newest = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
+        middle = high = 0 if newest is None else int(newest.seq)
         while low <= high:
-            middle = (low + high) // 2
             found = await self._mark_from(stream, middle)
             if found is not None and holds(found[1]):
                 best = found[1].cycle, found[0]
                 low = found[0] + 1
             else:
                 high = middle - 1
+            middle = (low + high) // 2
         return best
 
     async def _mark_from(self, stream: Any, number: int) -> tuple[int, ParcelMark] | None:
         """The first mark with a number or a later one."""
         found = await find(stream, self._subjects.rows_stream, number, self._subjects.mark)
         return None if found is None else (int(found.seq), mark_of(found.data))
+
+
+def _wanted(mark: ParcelMark, members: Members) -> list[Stored]:
+    """The messages of the epochs that members take rows of, in the buckets that these rows can be in."""
+    conjunctions: dict[tuple[str, int], list[Any]] = {}
+    for route in members.routes.values():
+        for subscription, span in route.legs:
+            since, until = span.since or mark.cycle, mark.cycle + 1 if span.until is None else span.until
+            if not span.by and not since <= mark.cycle < until:
+                continue
+            conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
+    met: dict[tuple[str, int], frozenset[int]] = {}
+    wanted = []
+    for each in mark.stored:
+        key = each.group, each.epoch
+        if key not in conjunctions:
+            continue
+        if each.first is not None and key not in met:
+            met[key] = Buckets.from_json(*mark.buckets[each.group]).met(conjunctions[key])
+        if each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)):
+            wanted.append(each)
+    return wanted

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from weft.delivery.log.delivery_errors import DeliveryError
-from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, read_parcel, read_routes
+from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, next_parcel, read_parcel, read_routes
 from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Parcel
+from weft.delivery.log.parcel import Gone, Parcel
 from weft.delivery.matching.members import Members
 
 Item = TypeVar("Item")
@@ -81,8 +81,8 @@ class Reader(Generic[Item]):
     query: str | None = None
     queue: deque[tuple[int, Item]] = field(default_factory=deque)
     is_live: bool = False
-    #: What the hub has seen of its rows while it is behind.
-    missed: MissedRows | None = None
+    #: What the hub has seen of its rows since it is behind.
+    missed: MissedRows = field(init=False)
     through: int = BEGINNING
     failure: DeliveryError | None = None
 
@@ -110,14 +110,20 @@ class Reader(Generic[Item]):
             if self.failure is not None:
                 raise self.failure
             reached = self.hub.through
-            found, item_or_none = self._catch_up()
-            if item_or_none is not None:
-                return item_or_none
-            if not found:
-                # The hub may know of cycles that have no parcels.
+            found = next_parcel(self.hub.directory, self.place)
+            if found is None or found.through > reached:
+                # The hub may know of cycles that have no parcels; what comes after them it gives itself.
                 self.place = max(self.place, reached)
                 if self.hub.go_live(self):
                     return None
+            elif isinstance(found, Gone):
+                rows = self.hub.missed_by(self, found.through)
+                before, self.place = self.place, found.through
+                return self.dropped(before, found.through, rows)
+            else:
+                self.place = found.cycle
+                if (own := self.cut(found)) is not None:
+                    return own
 
     def go_back(self) -> None:
         """Drop the waiting items, to cut them again: what `cut` gives has changed."""
@@ -127,23 +133,6 @@ class Reader(Generic[Item]):
     def close(self) -> None:
         self.hub.leave(self)
         self.hub.exit(self)
-
-    def _catch_up(self) -> tuple[bool, Item | None]:
-        """Go on by one parcel. Whether there was one, and what it has for this reader."""
-        for cycle in cycles(self.hub.directory):
-            if cycle <= self.place:
-                continue
-            parcel = read_parcel(self.hub.directory, cycle)
-            if parcel is None:
-                return True, None
-            gone = parcel.previous
-            if gone is not None and gone > self.place:
-                rows = self.hub.missed_by(self, gone)
-                before, self.place = self.place, gone
-                return True, self.dropped(before, gone, rows)
-            self.place = cycle
-            return True, self.cut(parcel)
-        return False, None
 
 
 class Hub:
@@ -156,6 +145,7 @@ class Hub:
         self._readers: dict[str | None, list[Reader[Any]]] = {None: []}
         self._members = Members()
         self.through = max(cycles(directory), default=BEGINNING)
+        #: The newest itineraries, at least up to the cycle `through`.
         self.routes: dict[str, Itinerary] = read_routes(directory)
         self._horizon = self.through
         self._new = threading.Event()
@@ -200,7 +190,7 @@ class Hub:
                 reader.failure = self._failure
             if reader.failure is not None or reader.place < self.through:
                 return False
-            reader.is_live, reader.missed = True, None
+            reader.is_live = True
             reader.through = reader.place
             return True
 
@@ -215,12 +205,7 @@ class Hub:
     def missed_by(self, reader: Reader[Any], until: int) -> int | None:
         """How many rows a reader misses if it goes on after a cycle; None if that is not known."""
         with self._lock:
-            return None if reader.missed is None else reader.missed.between(reader.place, until)
-
-    def route(self, query: str) -> tuple[Itinerary | None, int]:
-        """The itinerary of a query, and the cycle up to which it is the newest."""
-        with self._lock:
-            return self.routes.get(query), self.through
+            return reader.missed.between(reader.place, until)
 
     def learn(self, route: Itinerary) -> None:
         """Take a query's itinerary that no parcel here has."""
@@ -272,23 +257,23 @@ class Hub:
                     self._distribute(parcel)
         with self._lock:
             self._reach(max(self.through, horizon))
-            for reader, missed in self._behind():
-                missed.compact(reader.place, listed[0] if listed else 0)
+            for reader in self._where(is_live=False):
+                reader.missed.compact(reader.place, listed[0] if listed else 0)
 
     def _reach(self, cycle: int) -> None:
         self.through = cycle
-        for reader in self._live():
+        for reader in self._where(is_live=True):
             reader.through = cycle
 
     def _distribute(self, parcel: Parcel) -> None:
         with self._lock:
             if parcel.previous is not None and parcel.previous > self.through:
                 # Live readers read on without the hub: they come to the gap, and notice it.
-                for reader in self._live():
+                for reader in self._where(is_live=True):
                     self.leave(reader)
                     reader.wake()
-                for _, missed in self._behind():
-                    missed.seen_after = max(missed.seen_after, parcel.previous)
+                for reader in self._where(is_live=False):
+                    reader.missed.seen_after = max(reader.missed.seen_after, parcel.previous)
             self._amend(parcel.routes)
             for batch in self._members.batches(parcel):
                 for reader in self._readers[batch.query]:
@@ -318,22 +303,17 @@ class Hub:
             self.leave(reader)
         if reader.is_live:
             reader.queue.append((cycle, item))
-        elif reader.missed is not None:
+        else:
             reader.missed.saw(cycle, rows)
         reader.wake()
 
-    def _live(self) -> list[Reader[Any]]:
-        return [reader for readers in self._readers.values() for reader in readers if reader.is_live]
-
-    def _behind(self) -> list[tuple[Reader[Any], MissedRows]]:
-        """The other readers, with what they miss."""
-        readers = (reader for readers in self._readers.values() for reader in readers)
-        return [(reader, reader.missed) for reader in readers if reader.missed is not None]
+    def _where(self, *, is_live: bool) -> list[Reader[Any]]:
+        return [reader for readers in self._readers.values() for reader in readers if reader.is_live == is_live]
 
     def _fail(self, error: DeliveryError) -> None:
         with self._lock:
             self._failure = error
-            for reader in self._live():
+            for reader in self._where(is_live=True):
                 reader.failure = error
                 self.leave(reader)
                 reader.wake()

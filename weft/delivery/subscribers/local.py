@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -21,13 +21,15 @@ from weft.delivery.log.delivery_log import (
     head_of,
     listen,
     missing,
+    next_parcel,
     parcel_path,
     read_parcel,
     read_routes,
 )
 from weft.delivery.log.itinerary import Itinerary, from_clock
-from weft.delivery.log.parcel import Batch, Dropped, Gone, NoParcels, Parcel
+from weft.delivery.log.parcel import Batch, Dropped, Gone, NoParcels, Parcel, ParcelHead
 from weft.delivery.matching.members import Members, share
+from weft.delivery.nats.layout import ParcelMark
 from weft.delivery.subscribers.hub import Reader, borrow_hub, return_hub
 from weft.delivery.subscribers.subscriber import Start, Subscriber
 
@@ -40,14 +42,8 @@ class ParcelSource(Protocol):
     def route(self, query: str) -> Itinerary | None:
         """The newest itinerary of a query."""
 
-    def newest(self) -> int:
-        """The newest cycle with a parcel."""
-
-    def before(self, cycle: int) -> int:
-        """The cycle of the newest parcel before a cycle that is still there, or BEGINNING."""
-
-    def published_before(self, at: int) -> int:
-        """The cycle of the newest parcel that was published before a time, or BEGINNING."""
+    def last_where(self, holds: Callable[[ParcelHead | ParcelMark], bool]) -> int:
+        """The newest cycle with a parcel that a condition holds for, as for all before it; or BEGINNING."""
 
     def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
         """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
@@ -70,32 +66,21 @@ class LogSource:
     def route(self, query: str) -> Itinerary | None:
         return read_routes(self._directory).get(query)
 
-    def newest(self) -> int:
-        return max(cycles(self._directory), default=BEGINNING)
-
-    def before(self, cycle: int) -> int:
-        return max((each for each in cycles(self._directory) if each < cycle), default=BEGINNING)
-
-    def published_before(self, at: int) -> int:
-        before = BEGINNING
-        for cycle in cycles(self._directory):
+    def last_where(self, holds: Callable[[ParcelHead | ParcelMark], bool]) -> int:
+        for cycle in reversed(cycles(self._directory)):
             head = head_of(self._directory, cycle)
-            if head is not None and head.at >= at:
-                break
-            before = cycle
-        return before
+            if head is not None and holds(head):
+                return cycle
+        return BEGINNING
 
     def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
         waited = 0.0
         while True:
-            for cycle in cycles(self._directory):
-                parcel = read_parcel(self._directory, cycle) if cycle > after else None
-                if parcel is not None:
-                    if parcel.previous is not None and parcel.previous > after:
-                        return Gone(parcel.previous)
-                    return share(parcel, members) or NoParcels(cycle)
-            if waited >= timeout:
-                return None
+            item = next_parcel(self._directory, after)
+            if isinstance(item, Parcel):
+                return share(item, members) or NoParcels(item.cycle)
+            if item is not None or waited >= timeout:
+                return item
             self._new.wait(_LOOK_EVERY)
             self._new.clear()
             waited += _LOOK_EVERY
@@ -128,17 +113,18 @@ class QueryAnswers:
         #: Up to a cycle the user takes only answers from a clock on.
         self._narrowed: tuple[Members, int] | None = None
 
-    def begin(self, source: ParcelSource, start: Start, here: int) -> tuple[int, list[Batch]]:
+    def begin(self, source: ParcelSource, start: Start, newest: int) -> tuple[int, list[Batch]]:
         """The place after which answers come, and the answers from before it that the user gets first.
 
-        Without a start that is the newest place, `here`. Raises DeliveryError for answers from before the time that the
+        Without a start that is the newest place. Raises DeliveryError for answers from before the time that the
         itinerary still covers.
         """
+        here = newest if start.until is None else min(newest, start.until)
         route = self.members.routes.get(self._query)
         if start.after is not None:
             return start.after, []
-        if start.since is not None:
-            return self._known_after(source.published_before(start.since), source), []
+        if (since := start.since) is not None:
+            return self._known_after(source.last_where(lambda parcel: parcel.at < since), source), []
         if start.since_clock is not None:
             if route is not None:
                 self._narrowed = Members([from_clock(route, start.since_clock)]), here
@@ -172,7 +158,8 @@ class QueryAnswers:
     def _known_after(self, place: int, source: ParcelSource) -> int:
         """A place, if the itinerary tells of all that comes after it."""
         route = self.members.routes.get(self._query)
-        if route is not None and route.complete_from is not None and place < source.before(route.complete_from):
+        complete_from = None if route is None else route.complete_from
+        if complete_from is not None and place < source.last_where(lambda parcel: parcel.cycle < complete_from):
             raise self._not_known()
         return place
 
@@ -201,7 +188,8 @@ class LocalSubscriber(Subscriber):
         self._is_closed = False
         self._until = start.until
         try:
-            route, self._as_of = self._hub.route(query)
+            newest = self._hub.through
+            route = self._hub.routes.get(query)
             if route is None and not wait:
                 known = sorted(name for name, each in self._hub.routes.items() if each.ended is None)
                 raise UnknownQuery(
@@ -209,9 +197,8 @@ class LocalSubscriber(Subscriber):
                     f"queries that do: {', '.join(known[:10]) or 'none yet'}"
                 )
             self._answers = QueryAnswers(query, route)
-            here = self._as_of if start.until is None else min(self._as_of, start.until)
             with contextlib.closing(LogSource(directory)) as source:
-                after, first = self._answers.begin(source, start, here)
+                after, first = self._answers.begin(source, start, newest)
         except BaseException:
             return_hub(self._hub)
             raise
@@ -247,19 +234,13 @@ class LocalSubscriber(Subscriber):
             self._wake()
 
     def _cut(self, parcel: Parcel) -> Batch | Dropped | None:
-        route, as_of = self._hub.route(self.query)
-        if route is not None and as_of > self._as_of:
+        route = self._hub.routes.get(self.query)
+        if route is not None and route is not self._answers.members.routes.get(self.query):
             self._answers.members.put(route)
-            self._as_of = as_of
-        if parcel.cycle > self._as_of:
-            for each in parcel.routes:
-                if each.query == self.query:
-                    self._answers.members.put(each)
-            self._as_of = parcel.cycle
         return self._answers.of(parcel)
 
     def _has_ended(self) -> bool:
-        route, _ = self._hub.route(self.query)
+        route = self._hub.routes.get(self.query)
         return route is not None and route.has_ended(self.position)
 
 
@@ -272,7 +253,7 @@ def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:
     if route is None:
         return []
     with contextlib.closing(LogSource(directory)) as source:
-        steps = _newest_first(source, Members([route]), source.newest(), most)
+        steps = _newest_first(source, Members([route]), max(cycles(directory), default=BEGINNING), most)
         return [each.table for _, batches in steps for each in batches][::-1]
 
 

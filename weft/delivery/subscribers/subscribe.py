@@ -91,9 +91,8 @@ class NatsSubscriber(QueuedSubscriber):
             if route is None:
                 raise UnknownQuery(f"query '{query}' is not known to this broker; is its project running?")
             self._answers = QueryAnswers(query, route)
-            newest = self._source.newest()
-            here = newest if start.until is None else min(newest, start.until)
-            self._after, first = self._answers.begin(self._source, start, here)
+            newest = self._source.last_where(lambda parcel: True)
+            self._after, first = self._answers.begin(self._source, start, newest)
         except BaseException:
             self._source.close()
             raise
