@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from tests.delivery.numbers import publish
-from weft.delivery import Itinerary, LogError, Publisher, Span
+from weft.delivery import Itinerary, Limits, LogError, Publisher, Span
 from weft.delivery.edges.edge import Edge, EdgeSettings
+from weft.delivery.edges.relay import Relay, feed_from
 from weft.delivery.log.access import ACCESS, grant
 from weft.delivery.subscribers.edge_protocol import JSON, VERSION, frame, json_frame, read_frame
 from weft.plan.subscription import Subscription
@@ -126,3 +127,16 @@ def test_a_file_of_grants_that_vanishes_closes_the_door(tmp_path: Path, is_named
             assert len(said) == 2
 
     asyncio.run(scenario())
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_edge_goes_on_when_a_user_waits_no_more_for_a_query(tmp_path: Path) -> None:
+    publisher = Publisher(tmp_path / "log", "p")
+    publish(publisher, 0, [1], Itinerary("hot", (Subscription("g", (("n", "n"),)),), (Span("g", 0, since=0),)))
+    relay = Relay(tmp_path / "edge", feed_from(str(tmp_path / "log"), None), Limits())
+    try:
+        relay.cover("cold").cancel()
+        assert relay.cover("hot").result(30).route.query == "hot"
+    finally:
+        relay.close()
+        publisher.close()

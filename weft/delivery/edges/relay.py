@@ -157,7 +157,7 @@ class LinkFeed(Feed):
                 yield NoParcels(int(opened.receive_json()["ok"]))
                 while not self.closing.is_set():
                     yield _received(*opened.receive())
-        except (OSError, DeliveryError) as error:
+        except (OSError, ValueError, DeliveryError) as error:
             raise BrokerError(f"the edge {self._shown} cannot be reached ({error})") from error
 
     def close(self) -> None:
@@ -248,6 +248,8 @@ class Relay:
     def cover(self, query: str) -> Future[Covered]:
         """Have a query's rows brought here. The future fails with UnknownQuery if they are not known upstream."""
         promise: Future[Covered] = Future()
+        # A user that waits no more cannot cancel it: it is kept all the same.
+        promise.set_running_or_notify_cancel()
         with self._lock:
             if query in self.covered:
                 promise.set_result(self.covered[query])

@@ -96,6 +96,8 @@ class NatsConnection:
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(_CALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CALL_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     async def _do(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
         return await work(await self._jetstream())

@@ -296,7 +296,7 @@ class Hub:
 
     def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
         if cycle <= reader.place:
-            # It had caught up further than the hub had come, and has taken this from the log.
+            # It asked for what comes after a later cycle.
             return
         if reader.is_live and len(reader.queue) >= reader.limit:
             # What is in the queue comes first; from there the reader reads the log.
