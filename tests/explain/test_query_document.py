@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.sql.given import given_names
 from tests.support.golden import FIXTURES, read_golden
+from weft.algebra import Query
 from weft.explain.query_text import query_document, query_text
 from weft.sql import read, statements
 
@@ -18,10 +19,11 @@ _SELECTS = [
 ]
 
 
-def _query(select: str) -> statements.Create:
+def _query(select: str) -> Query:
     statement = read(f"CREATE CONTINUOUS QUERY q AS {select}", given_names())
     assert isinstance(statement, statements.Create)
-    return statement
+    assert isinstance(statement.definition, Query)
+    return statement.definition
 
 
 def _expressions(document: Any) -> list[str]:
@@ -38,7 +40,7 @@ def _expressions(document: Any) -> list[str]:
 def test_what_the_text_says_is_in_the_document() -> None:
     assert len(_SELECTS) > 100
     for select in _SELECTS:
-        query = _query(select).query
+        query = _query(select)
         document, text = query_document(query), query_text(query)
         assert json.loads(json.dumps(document)) == document
         assert all(expression in text for expression in _expressions(document))
@@ -47,7 +49,7 @@ def test_what_the_text_says_is_in_the_document() -> None:
 
 def test_a_document() -> None:
     select = "SELECT symbol, COUNT(*) AS n FROM trades [RANGE 1 HOUR SLIDE 5 MINUTES] WHERE ok GROUP BY symbol"
-    assert query_document(_query(select).query) == {
+    assert query_document(_query(select)) == {
         "query": "q",
         "columns": [
             {"name": "window_start", "type": "TIMESTAMP"},
