@@ -1,15 +1,11 @@
 """What the log of a federation can say, what sites send each other, and what a broker must do for them.
 
-The **log** is one list of entries. A writer says what the last entry is that it knows; if there is a newer one, nothing
-is appended, and the writer reads on. So an entry never rests on less than all entries before it. An entry's place in
-the log is when it happens. What concerns queries is said between two batches, and holds from the next batch on; so all
-providers cut time at the same batches.
+The **log** and the rules that hold for it are in `docs/federation.md` ("One log"). What concerns queries is said
+between two batches, and holds from the next batch on; so all providers cut time at the same batches.
 
-A **message** is plain data, and rows where it has some: as bytes one line of JSON, and after it an Arrow stream. Every
-message can come twice, and be read again after a crash; its reader must be able to tell that it knows it.
-
-**Mailboxes** hold messages, in the order in which they came. A message is there durably when `put` returns, and a
-second one with the same identity is not kept. A reader remembers how far it has come. There are two kinds of mailboxes:
+A **message** is plain data, and rows where it has some: as bytes one line of JSON, and after it an Arrow stream. It is
+there durably when `put` returns, and a second one with the same identity is not kept. It can be read again after a
+crash; its reader must be able to tell that it knows it. There are two kinds of **mailboxes**:
 
     kept       coordinator, home.*, source.*   Nothing is dropped: a sender waits when there is no room. Every message
                                                names the one before it in its mailbox, so a reader notices a gap.

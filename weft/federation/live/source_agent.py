@@ -1,15 +1,8 @@
 """A stream's owner: it takes batches from files, numbers them, and sends every row once, to providers that want it.
 
-    CREATE STREAM trades (…) … USING parquet OPTIONS (path 'incoming/trades')      files as they appear
-    CREATE STREAM flights (…) … USING replay OPTIONS (path 'flights.parquet', step '1 day')
-
-A file must appear whole, under its final name, as for Spark. Each becomes one batch, in order. What is taken is copied:
-the owner keeps every batch, with all rows and columns, until no query can need it again, and sends it again when a
-query has moved.
-
-For each provider it knows from the log which rows and columns its queries need. The rows of a batch are divided by
-**which providers** want them, so a row is in one message only. Then an entry in the log says that the batch is there,
-which messages it consists of, and how far the clock of the whole stream has come.
+A file must appear whole, under its final name, as for Spark. Each becomes one batch, in order. The owner keeps every
+batch until no query can need it again, and sends it again when a query has moved. Rows are divided by which providers
+want them (`docs/federation.md`, "Rows travel once"):
 
     take      a file becomes a numbered batch, and is kept                     (durable: the copy, and its number)
     send      the messages                                                     (may be sent again after a crash)

@@ -1,17 +1,9 @@
 """Load shedding: rows are left out only of streams declared SHED ALLOWED, and only while cycles keep falling behind.
 
-    backpressure      a cycle takes the next rows when the one before is done, and at most as many as the source's
-                      options allow; other rows wait where they are, in files or in a broker
-    falling behind    with an interval between cycles (`weft run --every`), a cycle that takes longer delays the next
-                      one. `weft status` shows the sum of the delays; shorter cycles make up for it, and so does a time
-                      without cycles, in which no rows waited
-    shedding          after three cycles in a row that took longer than the interval, streams that may shed leave out
-                      as many rows as it takes for the next cycles to be in time; with time to spare they keep more
-                      again, up to all
-
-Which rows are left out follows from their values and from the cycle, and their share is in the cycle's intent: a second
-attempt leaves out the same rows. They take part in nothing, but one more pass over the batch counts them.
-Answers say so: `sinks/shed_notices.py`.
+When cycles are behind, and when streams shed and stop shedding, is in `docs/adaptation.md` ("Overload"). Which rows are
+left out follows from their values and from the cycle, and their share is in the cycle's intent: a second attempt leaves
+out the same rows. They take part in nothing, but one more pass over the batch counts them. Answers say so:
+`sinks/shed_notices.py`.
 """
 
 from __future__ import annotations
