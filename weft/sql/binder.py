@@ -18,7 +18,7 @@ from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import dialect, expression_binder, statements
-from weft.sql.constants import bind_type
+from weft.sql.coercion import bind_type
 from weft.sql.names import Names, NamesInMemory, listed, name_refusal
 from weft.sql.paths import folder_of, setting_refusal, sink_refusal, source_refusal
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean

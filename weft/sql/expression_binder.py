@@ -15,6 +15,7 @@ from weft.sql import durations, functions, limits, unsupported
 from weft.sql.coercion import (
     arithmetic_type,
     as_decimal,
+    bind_type,
     can_cast,
     cast,
     common_type,
@@ -22,8 +23,10 @@ from weft.sql.coercion import (
     comparison_type,
     comparison_type_of,
     fits,
+    interval,
+    number,
+    time_of_text,
 )
-from weft.sql.constants import bind_type, interval, number, time_of_text
 from weft.sql.problems import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
 

@@ -7,7 +7,8 @@ from sqlglot import exp
 from weft.algebra import UNBOUNDED, Retain, Window
 from weft.algebra.expressions import Literal
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.sql import constants, durations, expression_binder
+from weft.sql import durations, expression_binder
+from weft.sql.coercion import parse_timestamp
 from weft.sql.problems import Code
 from weft.sql.query_syntax import WindowClause, WindowTable
 from weft.sql.scope import Scope, refuse
@@ -57,7 +58,7 @@ def _window(range_: int, slide: int, origin: int) -> Window:
 
 def _origin(node: exp.Expr, clock: DataType) -> int:
     if isinstance(node, exp.Literal):
-        moment = constants.parse_timestamp(node.name)
+        moment = parse_timestamp(node.name)
         if moment is None or clock != TIMESTAMP:
             hint = "write ORIGIN TIMESTAMP '2024-01-01 00:00:00'"
             raise refuse(Code.BAD_LITERAL, f"'{node.name}' is no origin for a {clock} clock", node, hint)
