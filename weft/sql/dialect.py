@@ -82,14 +82,13 @@ class WeftParser(QueryParser):
     """The parser of weft's statements."""
 
     def _parse_statement(self) -> exp.Expr | None:
-        for words, parser in _STATEMENTS:
-            if self._match_text_seq(*words):
-                statement: exp.Expr = parser(self)
-                return statement
+        for words, parser in _STATEMENTS.items():
+            if self._match_text_seq(*words.split()):
+                return parser(self)
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
             return super()._parse_statement()
         opening = self._curr.text.upper()
-        if self._next and any(words[0] == opening for words, _ in _STATEMENTS):
+        if self._next and any(words.startswith(f"{opening} ") for words in _STATEMENTS):
             opening = f"{opening} {self._next.text.upper()}"
         advice = unsupported.STATEMENTS.get(opening)
         if advice is None:
@@ -99,8 +98,10 @@ class WeftParser(QueryParser):
             )
         return self._refuse(Code.UNKNOWN_STATEMENT, f"no statement begins with {opening}", advice)
 
-    def _parse_declaration(self, node: type[exp.Expression], kind: str, following: str) -> exp.Expression:
+    def _parse_declaration(self) -> exp.Expression:
         """The name and columns of a stream or table, and in any order what may follow them."""
+        kind = self._prev.text.lower()
+        node, following = _DECLARATIONS[kind]
         unless_exists, name = self._new_name(f"a name for the {kind}")
         self._match_l_paren()
         columns = self._parse_csv(self._parse_typed_column)
@@ -211,7 +212,8 @@ class WeftParser(QueryParser):
             self._refuse(Code.SYNTAX, "a SELECT is needed here", "write AS SELECT … FROM …", start or self._prev)
         return query
 
-    def _parse_drop_object(self, kind: str) -> DropNode:
+    def _parse_drop_object(self) -> DropNode:
+        kind = self._prev.text.upper()
         exists = self._match_text_seq("IF", "EXISTS")
         return DropNode(kind=kind, this=self._name("a name"), exists=exists)
 
@@ -263,31 +265,30 @@ class WeftParser(QueryParser):
         return bool(self._match_text_seq("IF", "NOT", "EXISTS")), self._name(what)
 
 
-_STATEMENTS: tuple[tuple[tuple[str, ...], Callable[[Any], exp.Expr]], ...] = (
-    (
-        ("CREATE", "STREAM"),
-        lambda self: self._parse_declaration(
-            StreamNode, "stream", "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"
-        ),
+#: What declares a stream or a table, and what may follow the columns, as messages say it.
+_DECLARATIONS: dict[str, tuple[type[exp.Expression], str]] = {
+    "stream": (StreamNode, "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"),
+    "table": (TableNode, "USING … and OPTIONS (…)"),
+}
+
+_STATEMENTS: dict[str, Callable[[Any], exp.Expr]] = {
+    "CREATE STREAM": WeftParser._parse_declaration,
+    "CREATE TABLE": WeftParser._parse_declaration,
+    "CREATE CONTINUOUS QUERY": WeftParser._parse_create_query,
+    "CREATE VIEW": WeftParser._parse_create_view,
+    **dict.fromkeys(
+        ("DROP STREAM", "DROP TABLE", "DROP CONTINUOUS QUERY", "DROP VIEW"),
+        WeftParser._parse_drop_object,
     ),
-    (("CREATE", "TABLE"), lambda self: self._parse_declaration(TableNode, "table", "USING … and OPTIONS (…)")),
-    (("CREATE", "CONTINUOUS", "QUERY"), WeftParser._parse_create_query),
-    (("CREATE", "VIEW"), WeftParser._parse_create_view),
-    (("DROP", "STREAM"), lambda self: self._parse_drop_object("STREAM")),
-    (("DROP", "TABLE"), lambda self: self._parse_drop_object("TABLE")),
-    (("DROP", "CONTINUOUS", "QUERY"), lambda self: self._parse_drop_object("QUERY")),
-    (("DROP", "VIEW"), lambda self: self._parse_drop_object("VIEW")),
-    (("ALTER", "QUERY"), WeftParser._parse_alter_query),
-    (("ALTER", "CONTINUOUS", "QUERY"), WeftParser._parse_alter_query),
-    (("SHOW", "STREAMS"), lambda self: ShowNode(kind="STREAMS")),
-    (("SHOW", "TABLES"), lambda self: ShowNode(kind="TABLES")),
-    (("SHOW", "QUERIES"), lambda self: ShowNode(kind="QUERIES")),
-    (("SHOW", "VIEWS"), lambda self: ShowNode(kind="VIEWS")),
-    (("SHOW", "SETTINGS"), lambda self: ShowNode(kind="SETTINGS")),
-    (("DESCRIBE",), lambda self: DescribeNode(this=self._name("the name of a stream, table, view or query"))),
-    (("EXPLAIN",), WeftParser._parse_explain),
-    (("SET",), WeftParser._parse_set_option),
-)
+    **dict.fromkeys(("ALTER QUERY", "ALTER CONTINUOUS QUERY"), WeftParser._parse_alter_query),
+    **dict.fromkeys(
+        ("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW VIEWS", "SHOW SETTINGS"),
+        lambda self: ShowNode(kind=self._prev.text.upper()),
+    ),
+    "DESCRIBE": lambda self: DescribeNode(this=self._name("the name of a stream, table, view or query")),
+    "EXPLAIN": WeftParser._parse_explain,
+    "SET": WeftParser._parse_set_option,
+}
 
 
 class Weft(Spark):

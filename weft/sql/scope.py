@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -12,7 +12,7 @@ from weft.algebra.expressions import Aggregate, AggregateRef, Column, Expression
 from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
 from weft.algebra.types import DataType
 from weft.sql import unsupported
-from weft.sql.problems import Code, Span, SqlError, did_you_mean
+from weft.sql.problems import Code, Problem, Span, SqlError, did_you_mean
 
 _NO_ADVICE: Mapping[str, str] = MappingProxyType({})
 
@@ -37,13 +37,7 @@ def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str
 
     `advice` has, for sqlglot's name of a part, what it is called in SQL and what to do instead.
     """
-    problems = [problem for error in unread(node, read, advice) for problem in error.problems]
-    if problems:
-        raise SqlError(problems)
-
-
-def unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO_ADVICE) -> Iterator[SqlError]:
-    """The errors for the parts of a syntax tree that are not read."""
+    problems: list[Problem] = []
     for key, value in node.args.items():
         if value and key not in read:
             title, _, hint = advice.get(key, "").partition(": ")
@@ -51,7 +45,10 @@ def unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO
             part = value[0] if isinstance(value, list) else value
             # Places inside a hint count from its own start.
             place = part if isinstance(part, exp.Expr) and not isinstance(part, exp.Hint) else node
-            yield refuse(Code.UNSUPPORTED, f"{title} is not supported here", place, hint or f"drop {title}")
+            refused = refuse(Code.UNSUPPORTED, f"{title} is not supported here", place, hint or f"drop {title}")
+            problems.extend(refused.problems)
+    if problems:
+        raise SqlError(problems)
 
 
 @dataclass
@@ -138,11 +135,8 @@ class Scope:
     def aggregate(self, aggregate: Aggregate, node: exp.Expr) -> AggregateRef:
         """A reference to an aggregate, which is collected if it is new."""
         if self.aggregates is None:
-            hint = (
-                "use HAVING for conditions on aggregates"
-                if self.clause == "WHERE"
-                else "move it to the select list or HAVING"
-            )
+            use = "use HAVING for conditions on aggregates"
+            hint = use if self.clause == "WHERE" else "move it to the select list or HAVING"
             title = aggregate.function.upper()
             raise refuse(Code.MISPLACED_AGGREGATE, f"{title} cannot be used in {self.clause}", node, hint)
         if aggregate not in self.aggregates:

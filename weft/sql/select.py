@@ -19,7 +19,7 @@ from weft.sql import expression_binder, functions, query_syntax, unsupported
 from weft.sql.coercion import number
 from weft.sql.from_clause import FromClause, QueryContext, check_clock, conjunction
 from weft.sql.problems import Code, ProblemList, SqlError
-from weft.sql.scope import refuse, refuse_unread, unread
+from weft.sql.scope import refuse, refuse_unread
 from weft.sql.window_clause import is_window_call, retain_of, window_of_call
 from weft.windows.join_windows import meeting_bounds
 
@@ -130,9 +130,8 @@ class SelectBinder:
         self._aggregates: list[Aggregate] = []
 
     def bind(self) -> Select:
-        for error in unread(self._tree, _SELECT_CLAUSES | clauses_without_effect(self._tree), unsupported.CLAUSES):
-            with self._problems.collecting():
-                raise error
+        with self._problems.collecting():
+            refuse_unread(self._tree, _SELECT_CLAUSES | clauses_without_effect(self._tree), unsupported.CLAUSES)
         self._from = FromClause(self._tree, self._context, self._problems)
         conditions = self._from.conditions()
         self._grouping = Grouping(self._from, self._problems)
