@@ -41,7 +41,7 @@ from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
-from weft.catalog.definitions import Definitions, folded
+from weft.catalog.definitions import Definitions
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
 from weft.plan.plan import Plan
@@ -162,10 +162,9 @@ class Catalog(Definitions):
     # -- settings ----------------------------------------------------------------------------------------------------
 
     def set_setting(self, name: str, value: Value) -> None:
-        self._change(
-            "INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (_setting_key(name), dumps(value)),
-        )
+        statement = "INSERT OR REPLACE INTO settings (key, value) VALUES (?, ?)"
+        with self._database.change():
+            self._database.execute(statement, (_setting_key(name), dumps(value)))
 
     def setting(self, name: str, default: Value = None) -> Value:
         rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (_setting_key(name),))
@@ -195,9 +194,8 @@ class Catalog(Definitions):
         With `keep`, that many cycles stay, this one included. Later ones go too: cycles are counted from the start
         again when a project's state is removed, and what was recorded before is of a life that is over.
         """
-        self._database.require_writable()
         before = self._database.changes
-        with self._database.transaction():
+        with self._database.change():
             for key, measured in numbers.items():
                 self._database.execute(
                     "INSERT OR REPLACE INTO statistics (key, cycle, numbers) VALUES (?, ?, ?)",
@@ -223,8 +221,7 @@ class Catalog(Definitions):
 
     def append_plan(self, number: int, plan: object) -> None:
         """Store a plan under a number above all before it. Its classes must be registered with the codec."""
-        self._database.require_writable()
-        with self._database.transaction():
+        with self._database.change():
             ((latest,),) = self._database.execute("SELECT max(number) FROM plans")
             if latest is not None and number <= latest:
                 raise CatalogError(
@@ -252,8 +249,7 @@ class Catalog(Definitions):
 
     def announce(self) -> None:
         """Let other processes know that this one, the writer, answers requests."""
-        self._database.require_writable()
-        assert self._lock is not None
+        assert self._lock is not None, "only the writer answers"
         self._lock.announce()
 
     def submit(self, script: str) -> int:
@@ -285,9 +281,8 @@ class Catalog(Definitions):
 
     def answer(self, number: int, answer: str) -> None:
         """Answer a request, once. Answers that were not asked for within an hour are deleted."""
-        self._database.require_writable()
         now = time.time()
-        with self._database.transaction():
+        with self._database.change():
             if self.request(number).answer is not None:
                 raise CatalogError(f"request {number} in {self.path} has been answered; answer each request once")
             self._database.execute("UPDATE requests SET answer = ?, answered = ? WHERE id = ?", (answer, now, number))
@@ -298,10 +293,6 @@ class Catalog(Definitions):
         self._database.execute_apart("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
 
     # ----------------------------------------------------------------------------------------------------------------
-
-    def _change(self, statement: str, parameters: Row) -> None:
-        self._database.require_writable()
-        self._database.execute(statement, parameters)
 
     def _setting(self, name: str, value: str) -> Value:
         return cast(Value, self._database.decode(f"setting '{name}'", value))
@@ -319,4 +310,4 @@ _ANSWERS_KEPT: Final = 3600.0
 
 def _setting_key(name: str) -> str:
     """What a setting is stored by. Spark tells the names of its settings apart by case; weft does not."""
-    return name if name.startswith("spark.") else folded(name)
+    return name if name.startswith("spark.") else name.lower()

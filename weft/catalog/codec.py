@@ -8,9 +8,8 @@ by the fields in order, and `[n]` refers to the value of row n. `price > 1.5` be
      ["Kind","BOOLEAN"], ["DataType",[5]],
      ["Call","gt",[4],[6]]]
 
-Why a table and not nested JSON: equal parts are written once (every expression repeats a type), one loop without
-recursion reads it back however deep an expression is, and equal values have equal tables whatever objects they happen
-to share in memory, which is what makes the text usable as a canonical form.
+Equal parts are written once, so equal values have equal texts, which are a canonical form; rows are read back in a
+loop, however deep an expression is. `docs/adr/0003-own-codec-for-queries.md` says why msgspec does not do.
 
 Parts that the reader already has need not be written at all: `given` names them, and a row `["given","trades"]`
 refers to one. Ten thousand queries over a stream of a hundred columns then share one copy of it, on disk and in memory.

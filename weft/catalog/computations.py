@@ -69,8 +69,7 @@ class Computations:
 
     def clear(self) -> None:
         """Drop the whole index. The numbers of its nodes are not used again."""
-        self._database.require_writable()
-        with self._database.transaction():
+        with self._database.change():
             number = self.next_number
             for table in ("computations", "found", "next_computation"):
                 self._database.execute(f"DELETE FROM {table}")
@@ -78,8 +77,7 @@ class Computations:
 
     def save(self, changes: Changes, made_by: str) -> None:
         """Write down what has changed, and the planner that has changed it."""
-        self._database.require_writable()
-        with self._database.transaction():
+        with self._database.change():
             for number in changes.removed:
                 self._database.execute("DELETE FROM computations WHERE number = ?", (number,))
             for each in changes.computations:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias
@@ -93,15 +93,17 @@ class Database:
             finally:
                 self._depth -= 1
 
+    def change(self) -> AbstractContextManager[None]:
+        """A transaction, if this connection was opened for writing."""
+        if not self.writable:
+            raise CatalogError(f"{self.path} was opened for reading; open it for writing, or submit a request")
+        return self.transaction()
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """See one state of the file in several reads. The only writer needs no more than its turn for that."""
-        with self._turn:
-            if self.writable or self._depth:
-                yield
-            else:
-                with self.transaction():
-                    yield
+        with self._turn, nullcontext() if self.writable or self._depth else self.transaction():
+            yield
 
     def decode(self, what: str, text: str, given: Callable[[str], object] | None = None) -> Any:
         """The value that a column holds as text; `what` it is, for the error."""
@@ -109,10 +111,6 @@ class Database:
             return loads(text, given)
         except CodecError as error:
             raise CatalogError(_damaged(self.path, f"{what}: {error}")) from error
-
-    def require_writable(self) -> None:
-        if not self.writable:
-            raise CatalogError(f"{self.path} was opened for reading; open it for writing, or submit a request")
 
     def _open_for_writing(self) -> sqlite3.Connection:
         if not self.path.exists():

@@ -68,11 +68,6 @@ def _word(kind: type[_Stored]) -> str:
     return kind.__name__.lower()
 
 
-def folded(name: str) -> str:
-    """What all spellings of one name have in common: SQL's names do not depend on upper and lower case."""
-    return name.lower()
-
-
 class Definitions:
     """What is registered in a database. `kind` is the class: Stream, Table, View, Query or Representative."""
 
@@ -85,11 +80,10 @@ class Definitions:
 
     def add(self, definition: _Stored) -> None:
         """Store `definition`; CatalogError if its name is taken, or if it reads what is not there."""
-        self._database.require_writable()
         word, (table, columns) = _word(type(definition)), _COLUMNS[type(definition)]
-        with self._database.transaction():
+        with self._database.change():
             taken = "SELECT kind, name FROM names WHERE key = ?"
-            for owner, spelling in self._database.execute(taken, (folded(definition.name),)):
+            for owner, spelling in self._database.execute(taken, (definition.name.lower(),)):
                 raise CatalogError(
                     f"{word} '{definition.name}' cannot be added: {self._database.path} has a {owner} '{spelling}'; "
                     "drop that first, or choose another name"
@@ -98,7 +92,7 @@ class Definitions:
             number = next(self._numbers)
             self._database.execute(
                 "INSERT INTO names (id, key, name, kind) VALUES (?, ?, ?, ?)",
-                (number, folded(definition.name), definition.name, word),
+                (number, definition.name.lower(), definition.name, word),
             )
             for read in reads:
                 self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
@@ -110,8 +104,7 @@ class Definitions:
 
     def drop(self, kind: type[_Stored], name: str) -> None:
         """Drop a definition; CatalogError if there is none, or while others read it."""
-        self._database.require_writable()
-        with self._database.transaction():
+        with self._database.change():
             number = self._number(kind, name)
             if readers := self._readers(number):
                 message = f"{_word(kind)} '{name}' is read by {listed(readers)}; drop what reads it first"
@@ -176,7 +169,7 @@ class Definitions:
     def find(self, name: str) -> Definition | None:
         """The stream, table, view or query of that name."""
         with self._database.snapshot():
-            rows = self._database.execute("SELECT id, kind FROM names WHERE key = ?", (folded(name),))
+            rows = self._database.execute("SELECT id, kind FROM names WHERE key = ?", (name.lower(),))
             kind: Any = next((kind for kind in _NAMED if rows and _word(kind) == rows[0][1]), None)
             return self._load(kind, [rows[0][0]])[0] if kind else None
 
@@ -193,7 +186,7 @@ class Definitions:
     def readers(self, name: str) -> tuple[str, ...]:
         """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
         with self._database.snapshot():
-            rows = self._database.execute("SELECT id FROM names WHERE key = ?", (folded(name),))
+            rows = self._database.execute("SELECT id FROM names WHERE key = ?", (name.lower(),))
             return self._readers(rows[0][0]) if rows else ()
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -281,10 +274,10 @@ class Definitions:
     def _number(self, kind: type[_Stored], name: str) -> int:
         """The number of the definition of that kind and name, or CatalogError."""
         statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
-        for (number,) in self._database.execute(statement, (folded(name), _word(kind))):
+        for (number,) in self._database.execute(statement, (name.lower(), _word(kind))):
             return int(number)
         rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (_word(kind),))
         spelling: dict[str, str] = dict(rows)
-        close = get_close_matches(folded(name), spelling, n=1)
+        close = get_close_matches(name.lower(), spelling, n=1)
         advice = f"did you mean '{spelling[close[0]]}'?" if close else "create it first, or check the name"
         raise CatalogError(f"there is no {_word(kind)} '{name}' in {self._database.path}; {advice}")

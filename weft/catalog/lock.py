@@ -50,7 +50,10 @@ class WriterLock:
 
     def __init__(self, directory: Path, patience: float = 0.0) -> None:
         self._directory = directory
-        self._descriptor = _opened(directory)
+        try:
+            self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise _unavailable(directory, error) from error
         try:
             self._lock(patience)
             self._write(_own_name())
@@ -110,13 +113,6 @@ def find_writer(directory: Path) -> Writer | None:
         return _read(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _opened(directory: Path) -> int:
-    try:
-        return os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise _unavailable(directory, error) from error
 
 
 def _unavailable(directory: Path, error: OSError) -> CatalogError:
