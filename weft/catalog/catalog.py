@@ -182,7 +182,7 @@ class Catalog(Definitions):
 
     def allow_paths(self, folders: Sequence[str]) -> None:
         """Let statements name what lies in these folders, and nothing else."""
-        self.set_setting(paths.SETTING, paths.as_setting(folders))
+        self.set_setting(paths.SETTING, "\n".join(map(paths.folder_of_path, folders)))
 
     # -- statistics --------------------------------------------------------------------------------------------------
 

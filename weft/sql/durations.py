@@ -39,23 +39,16 @@ class BadDuration(Exception):
     """The text is no length of time. The message says why, in words for the user."""
 
 
-def microseconds_per(unit: str) -> int:
-    """How many microseconds a unit has; raises BadDuration for an unknown unit or one of varying length."""
-    name = unit.lower()
-    name = _SHORT.get(name, name)
-    singular = name.removesuffix("s")
-    if singular in _MICROSECONDS:
-        return _MICROSECONDS[singular]
-    if singular in ("month", "quarter", "year"):
-        raise BadDuration(f"a {singular} has no fixed length")
-    raise BadDuration(f"'{unit}' is no unit of time")
-
-
 def microseconds(number: str, unit: str) -> int:
-    """`number` units in microseconds; raises BadDuration if that is no whole number of them."""
+    """`number` units in microseconds; raises BadDuration if that is no whole number, or no unit."""
     if not _NUMBER.fullmatch(number):
         raise BadDuration(f"'{number}' is not a number of {unit.upper()}")
-    exact = Fraction(number) * microseconds_per(unit)
+    singular = _SHORT.get(unit.lower(), unit.lower()).removesuffix("s")
+    if singular in ("month", "quarter", "year"):
+        raise BadDuration(f"a {singular} has no fixed length")
+    if singular not in _MICROSECONDS:
+        raise BadDuration(f"'{unit}' is no unit of time")
+    exact = Fraction(number) * _MICROSECONDS[singular]
     if exact.denominator != 1:
         raise BadDuration(f"{number} {unit} is not a whole number of microseconds")
     return _bounded(int(exact))

@@ -175,7 +175,8 @@ class FromClause:
         if isinstance(found, View):
             return found.relation
         if isinstance(found, Query):
-            return answers_of(found)
+            relation = found.relation
+            return Answers(found.name, relation.fields, found.clock, relation.clock_type, emission(relation))
         if found is not None:
             return found
         known = [*names.known_names(), *ctes]
@@ -288,12 +289,6 @@ def check_clock(column: Expression, alias: str, source: Source, node: exp.Expr) 
     if not isinstance(column, Column) or (column.source, column.name) != (alias, clock):
         hint = f"the clock is '{clock}'" if clock else "its rows show no clock; use [RANGE …], which needs no name"
         raise refuse(Code.NOT_THE_CLOCK, "windows go by the clock, and this is not it", node, hint)
-
-
-def answers_of(query: Query) -> Answers:
-    """Another query's answers as a source."""
-    relation = query.relation
-    return Answers(query.name, relation.fields, query.clock, relation.clock_type, emission(relation))
 
 
 def _no_window(table: Table, node: exp.Expr) -> SqlError:

@@ -37,12 +37,6 @@ class Function:
     parameters: str
     result: types.DataType | ResultType
 
-    def arity(self) -> tuple[int, int | None]:
-        """The least and the greatest number of arguments; None where there is no greatest."""
-        required, _, optional = self.parameters.partition("?")
-        least = len(required.rstrip("*"))
-        return least, None if self.parameters.endswith("*") else least + len(optional)
-
 
 def _first(args: Sequence[Expression]) -> types.DataType:
     return args[0].type
@@ -98,7 +92,9 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     What chooses one of its arguments compares them in one type and has the result in another: see `comparison_type`.
     """
     function = FUNCTIONS[name]
-    least, greatest = function.arity()
+    required, _, optional = function.parameters.partition("?")
+    least = len(required.rstrip("*"))
+    greatest = None if function.parameters.endswith("*") else least + len(optional)
     if len(args) < least or (greatest is not None and len(args) > greatest):
         raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}", _form(name))
     codes = function.parameters.replace("?", "").rstrip("*")

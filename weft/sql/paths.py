@@ -58,11 +58,6 @@ def roots_of(setting: str | None) -> tuple[str, ...] | None:
     return None if setting is None else tuple(setting.splitlines())
 
 
-def as_setting(folders: Sequence[str]) -> str:
-    """The folders as a setting, as they are resolved now."""
-    return "\n".join(folder_of_path(each) for each in folders)
-
-
 def source_refusal(format_: str, options: Mapping[str, str], roots: Sequence[str] | None) -> str | None:
     """Why a project with these folders does not read from a source; None if it does."""
     if roots is None or format_ in _CLOSED:

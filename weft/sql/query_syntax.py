@@ -287,21 +287,6 @@ class QueryParser(SparkParser):
             self._placed(node, start)
         return node
 
-    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
-        start = self._curr
-        kind = super()._parse_types(*args, **kwargs)
-        return self._placed(kind, start) if isinstance(kind, exp.DataType) else kind
-
-    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        start = self._curr
-        call = super()._parse_function_call(*args, **kwargs)
-        return self._placed(call, start) if call is not None else None
-
-    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        start = self._curr
-        interval = super()._parse_interval(*args, **kwargs)
-        return self._placed(interval, start) if isinstance(interval, exp.Interval) else interval
-
     def _placed(self, node: E, start: Token) -> E:
         """The node, marked as read from the text between `start` and the token before this one."""
         return node.update_positions(line=start.line, col=start.col, start=start.start, end=self._prev.end)
@@ -312,16 +297,28 @@ class QueryParser(SparkParser):
         raise SqlError.one(code, message, span, hint)
 
 
-def _marking(method: str) -> Callable[..., Any]:
-    """A parser's method as sqlglot has it, whose node is marked with its place unless it has one of its own."""
+#: Parsers of sqlglot whose nodes are marked with their places: those of a kind or, without one, those without a place.
+_MARKED: dict[str, type[exp.Expr] | None] = {
+    **dict.fromkeys(("select", "join", "lateral", "table_sample", "pivot", "cube_or_rollup", "grouping_sets")),
+    **dict.fromkeys(("connect", "with", "unary")),
+    "types": exp.DataType,
+    "function_call": exp.Expr,
+    "interval": exp.Interval,
+}
+
+
+def _marking(method: str, kind: type[exp.Expr] | None) -> Callable[..., Any]:
+    """A parser's method as sqlglot has it, whose node is marked with its place."""
 
     def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
         start = self._curr
-        return self._placed_once(getattr(SparkParser, method)(self, *args, **kwargs), start)
+        node = getattr(SparkParser, method)(self, *args, **kwargs)
+        if kind is None:
+            return self._placed_once(node, start)
+        return self._placed(node, start) if isinstance(node, kind) else node
 
     return parse
 
 
-_MARKED = ("select", "join", "lateral", "table_sample", "pivot", "cube_or_rollup", "grouping_sets", "connect", "with")
-for _clause in (*_MARKED, "unary"):
-    setattr(QueryParser, f"_parse_{_clause}", _marking(f"_parse_{_clause}"))
+for _clause, _kind in _MARKED.items():
+    setattr(QueryParser, f"_parse_{_clause}", _marking(f"_parse_{_clause}", _kind))
