@@ -15,14 +15,10 @@ Trees stay flat: a node has a few children, and what comes when there are that m
 that has all rows of what comes stays as it is, even if merging its children again would give another condition: then
 its representative stays too.
 
-Insertion is greedy: a query joins the group where that saves most, if it saves anything. Rewriting is eager: when a
-member leaves, the nodes above it are merged again, which changes no subscription. Regrouping is lazy: only a round of
-re-optimisation takes apart groups that do not pay any more, and puts together what would pay.
-
-Members that change their group get another subscription, and links other rows; so a round moves few of them. Groups
-that do not pay any more are taken apart in any case. Then whole trees, small ones mostly, join others: when they came
-there was nothing that they could have shared. The best of these moves come first, until one member in a hundred has
-moved.
+Insertion is greedy, and rewriting changes no subscription, so that both are done at once. Members that change their
+group get another subscription, and links other rows: only a round of re-optimisation regroups. It takes groups that do
+not pay any more apart in any case; then whole trees join others, the best moves first, until one member in a hundred
+has moved.
 """
 
 from __future__ import annotations
@@ -74,11 +70,6 @@ class Forest:
         self.members: dict[str, pricing.ForestMember] = {}
         self.trees: list[Tree] = []
         self._tree_of: dict[pricing.TreeNode, Tree] = {}
-
-    @property
-    def latency(self) -> float:
-        """How far it is over the first hop."""
-        return self.prices.statistics.latencies.get(self.hop, 1.0)
 
     # Trees
 
@@ -174,7 +165,8 @@ class Forest:
         """
         path, levels = parent, 0
         while True:
-            within = self._child_around(path, node) if levels < MOST_NESTED else None
+            around = (each for each in path.children if self.prices.contains(node.form, each.form))
+            within = next(around, None) if levels < MOST_NESTED else None
             if within is None and len(path.children) < FAN_OUT:
                 break
             if within is None:
@@ -192,9 +184,6 @@ class Forest:
         while above is not None:
             pricing.add_up(above)
             above = above.parent
-
-    def _child_around(self, parent: pricing.TreeNode, node: pricing.TreeNode) -> pricing.TreeNode | None:
-        return next((each for each in parent.children if self.prices.contains(node.form, each.form)), None)
 
     # Termination
 
@@ -326,30 +315,28 @@ def _balanced(forest: Forest, children: list[pricing.TreeNode]) -> list[pricing.
 def _put_together(forests: Sequence[Forest], most: int) -> None:
     """Merge whole trees with others of their forest where that gains most, at most `most` members in all."""
     gains = [
-        (found[1] * forest.latency / tree.root.weight, number, tree)
+        (
+            -found[1] * forest.prices.statistics.latencies.get(forest.hop, 1.0) / tree.root.weight,
+            number,
+            tree.number,
+            tree,
+        )
         for number, forest in enumerate(forests)
         if len(forest.trees) > 1
         for tree in forest.trees
         if (found := forest.prices.best(tree.root, besides=tree.number)) is not None
     ]
-    for _, number, tree in sorted(gains, key=lambda each: (-each[0], each[1], each[2].number)):
-        most -= _joined_to_best(forests[number], tree, most)
-
-
-def _joined_to_best(forest: Forest, tree: Tree, most: int) -> int:
-    """Merges a tree with the best other one, if that still gains; returns how many members have moved."""
-    # What has joined another tree meanwhile is gone.
-    is_there = tree.number < len(forest.trees) and forest.trees[tree.number] is tree
-    found = forest.prices.best(tree.root, besides=tree.number) if is_there and most else None
-    if found is None:
-        return 0
-    lighter, other = sorted((tree, forest.trees[found[0]]), key=lambda each: each.root.weight)
-    moved = lighter.root.weight
-    if moved > most:
-        return 0
-    forest.fell(lighter)
-    forest.join(other, lighter.root)
-    return moved
+    for *_, tree in sorted(gains, key=lambda each: each[:3]):
+        forest = tree.forest
+        # What has joined another tree meanwhile is gone, and other trees may gain no more.
+        is_there = tree.number < len(forest.trees) and forest.trees[tree.number] is tree
+        found = forest.prices.best(tree.root, besides=tree.number) if is_there and most else None
+        if found is not None:
+            lighter, other = sorted((tree, forest.trees[found[0]]), key=lambda each: each.root.weight)
+            if lighter.root.weight <= most:
+                most -= lighter.root.weight
+                forest.fell(lighter)
+                forest.join(other, lighter.root)
 
 
 def remeasure(forest: Forest, sample: Sample) -> None:

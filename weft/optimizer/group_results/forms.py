@@ -88,27 +88,15 @@ class Form:
 
 def contains(inner: Form, outer: Form, most_delay: int = 0) -> bool:
     """Whether the outer form has all rows of the inner one, none of them late by more than some ticks."""
-    return (
-        _windows_contained(inner, outer, most_delay)
-        and _ends_contained(inner.ends, outer.ends)
-        and regions_contained(inner.regions, outer.regions)
-    )
-
-
-def _windows_contained(inner: Form, outer: Form, most_delay: int) -> bool:
-    if inner.windows is None or outer.windows is None or inner.windows == outer.windows:
-        return True
-    if is_timely(inner.windows, outer.windows):
-        return True
-    if not most_delay or not contains_windows(inner.windows, outer.windows):
-        return False
-    return inner.delay + max_gap(inner.windows, outer.windows) <= most_delay
-
-
-def _ends_contained(inner: EdgeSet | None, outer: EdgeSet | None) -> bool:
-    if inner is None or outer is None:
-        return True
-    return all(any(_is_inside(each, other) for other in outer) for each in inner)
+    if inner.ends is not None and outer.ends is not None:
+        if not all(any(_is_inside(each, other) for other in outer.ends) for each in inner.ends):
+            return False
+    elif inner.windows is not None and outer.windows is not None and not is_timely(inner.windows, outer.windows):
+        if not most_delay or not contains_windows(inner.windows, outer.windows):
+            return False
+        if inner.delay + max_gap(inner.windows, outer.windows) > most_delay:
+            return False
+    return all(any(region_contained(each, other) for other in outer.regions) for each in inner.regions)
 
 
 def _is_inside(inner: ResidueClass, outer: ResidueClass) -> bool:
@@ -139,13 +127,11 @@ def _joined(left: Form, right: Form, most_delay: int) -> Form:
         if tolerated > 0
         else merge_timely(left.windows, right.windows)
     )
-    late = max(_late(each, windows) for each in (left, right))
-    return Form((), windows, delay=late)
-
-
-def _late(form: Form, windows: JoinWindows) -> int:
-    assert form.windows is not None
-    return form.delay + (0 if is_timely(form.windows, windows) else max_gap(form.windows, windows))
+    late = (
+        delay + (0 if is_timely(own, windows) else max_gap(own, windows))
+        for own, delay in ((left.windows, left.delay), (right.windows, right.delay))
+    )
+    return Form((), windows, delay=max(late))
 
 
 def union_of_ends(sets: Sequence[EdgeSet], most: int = MOST_SCHEDULES) -> EdgeSet:
@@ -182,11 +168,6 @@ Rows = Callable[[Box], int]
 
 def region_contained(inner: Region, outer: Region) -> bool:
     return inner.rows & ~outer.rows == 0 and box_contained(inner.box, outer.box)
-
-
-def regions_contained(inner: Iterable[Region], outer: Sequence[Region]) -> bool:
-    """Whether every region lies in one of the others."""
-    return all(any(region_contained(each, other) for other in outer) for each in inner)
 
 
 def absorbed(regions: Iterable[Region], rows: Rows, most: int = MOST_BOXES) -> tuple[Region, ...]:
@@ -240,14 +221,13 @@ def _closest(regions: Sequence[Region]) -> tuple[Region, Region]:
 
 def hull(first: Box, second: Box) -> Box:
     """The box around two boxes: what one of them does not limit is not limited."""
-    return {subject: _around(values, second[subject]) for subject, values in first.items() if subject in second}
-
-
-def _around(first: ValueSet, second: ValueSet) -> ValueSet:
-    both = union((first, second))
-    if len(both.spans) <= MOST_SPANS:
-        return both
-    return ValueSet(((both.spans[0][0], both.spans[-1][1]),), both.null)
+    both = {subject: union((values, second[subject])) for subject, values in first.items() if subject in second}
+    return {
+        subject: values
+        if len(values.spans) <= MOST_SPANS
+        else ValueSet(((values.spans[0][0], values.spans[-1][1]),), values.null)
+        for subject, values in both.items()
+    }
 
 
 def condition_of_boxes(boxes: Sequence[Box]) -> Expression | None:
@@ -290,19 +270,12 @@ def form_as_data(form: Form, encode: Encode) -> dict[str, Any]:
 
 def form_from_data(document: Mapping[str, Any], family: QueryFamily, rows: Rows, decode: Decode) -> Form:
     """The form that `form_as_data` wrote down."""
-    boxes = [_box(decode(each), family) for each in document["boxes"]]
-    regions = tuple(Region(box, rows(box)) for box in boxes)
+    facts = clock_facts(Select(family.inputs, None, (), family.clock_type))
+    found = (disjunctive_form(conjunctive_form(decode(each), facts)) for each in document["boxes"])
+    regions = tuple(Region(box, rows(box)) for boxes in found if boxes is not None for box in boxes)
     if "ends" in document:
         return Form(regions, ends=frozenset(ResidueClass(*each) for each in document["ends"]))
     if "windows" not in document:
         return Form(regions)
     ranges, slide, origin, delay = document["windows"]
     return Form(regions, JoinWindows(tuple(ranges), slide, origin), delay=delay)
-
-
-def _box(condition: Expression | None, family: QueryFamily) -> Box:
-    select = Select(family.inputs, None, (), family.clock_type)
-    found = disjunctive_form(conjunctive_form(condition, clock_facts(select)))
-    assert found is not None
-    (box,) = found
-    return box

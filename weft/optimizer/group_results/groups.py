@@ -232,7 +232,7 @@ class Groups:
             name = document["alone"]
             self._where[name] = self._groups[label] = _alone(name, queries[name], label, hop)
             return
-        names = list(names_in(document["tree"]))
+        names = members_in(document)
         shapes = {name: shape_of(queries[name]) for name in names}
         families = {shape.family for shape in shapes.values() if shape is not None}
         if len(families) != 1 or None in shapes.values():
@@ -270,11 +270,11 @@ def node_as_data(node: TreeNode, encode: Encode) -> dict[str, Any]:
 
 def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
     """The members of a group that was kept."""
-    return (document["alone"],) if "alone" in document else tuple(names_in(document["tree"]))
+    return (document["alone"],) if "alone" in document else tuple(_names_in(document["tree"]))
 
 
-def names_in(document: Mapping[str, Any]) -> Iterator[str]:
+def _names_in(document: Mapping[str, Any]) -> Iterator[str]:
     if "name" in document:
         yield document["name"]
     for child in document.get("children", ()):
-        yield from names_in(child)
+        yield from _names_in(child)

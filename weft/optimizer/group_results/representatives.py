@@ -78,30 +78,17 @@ def representative(
     aggregates: Mapping[str, algebra.Aggregate],
 ) -> GroupRepresentative:
     """What a group evaluates: a query for each schedule, or just one."""
-    ordered = dict(sorted(columns.items()))
-    name = f"{group}_{epoch}"
-    if family.kind is not QueryKind.AGGREGATE:
-        query = _query(name, _combination(family, form, ordered))
-        windows = form.windows
-        return GroupRepresentative(
-            group,
-            epoch,
-            family.kind,
-            (EvaluatedPart(query),),
-            tuple(ordered),
-            tuple(map(text_of, shapes.clocks_of(family))) if windows else (),
-            max(windows.ranges) - 1 if windows else 0,
-        )
-    assert form.ends is not None
-    ends: Sequence[ResidueClass] = sorted(form.ends)
-    parts = tuple(
-        EvaluatedPart(
-            _query(name if len(ends) == 1 else f"{name}_{number}", _aggregate(family, form, each, ordered, aggregates)),
-            each if len(ends) > 1 else None,
-        )
-        for number, each in enumerate(ends)
-    )
-    return GroupRepresentative(group, epoch, family.kind, parts, tuple(ordered))
+    ordered, name, windows = dict(sorted(columns.items())), f"{group}_{epoch}", form.windows
+    if form.ends is None:
+        parts = [EvaluatedPart(_query(name, _combination(family, form, ordered)))]
+    else:
+        selects = [(end, _aggregate(family, form, end, ordered, aggregates)) for end in sorted(form.ends)]
+        parts = [EvaluatedPart(_query(f"{name}_{number}", each), end) for number, (end, each) in enumerate(selects)]
+        if len(selects) == 1:
+            parts = [EvaluatedPart(_query(name, selects[0][1]))]
+    clocks = tuple(map(text_of, shapes.clocks_of(family))) if windows else ()
+    reach = max(windows.ranges) - 1 if windows else 0
+    return GroupRepresentative(group, epoch, family.kind, tuple(parts), tuple(ordered), clocks, reach)
 
 
 def _query(name: str, select: algebra.Select) -> algebra.Query:
@@ -245,24 +232,23 @@ def _all_of(subject: Subject, values: ValueSet) -> _Literals:
 
 def _listed(choices: Sequence[_Literals], publish: _Publish) -> list[Conjunction]:
     """One conjunction for each choice; several equations of one column with constants are a list of constants."""
-    found = [tuple(each for literal in literals for each in _comparisons(literal, publish)) for literals in choices]
+    found = [
+        tuple(each for literal in literals for each in _comparisons(expression_of(literal), publish))
+        for literals in choices
+    ]
     equations = [each for (each, *others) in found if not others and each.op == "=" and each.other is None]
     if len(found) > 1 and len(equations) == len(found) and len({each.column for each in equations}) == 1:
         return [(Comparison(equations[0].column, "in", tuple(each.value for each in equations)),)]  # type: ignore[misc]
     return found
 
 
-def _comparisons(literal: Triple, publish: _Publish) -> Iterator[Comparison]:
+def _comparisons(condition: algebra.Expression, publish: _Publish) -> Iterator[Comparison]:
     """What a literal says of published columns."""
-    yield from _of_expression(expression_of(literal), publish)
-
-
-def _of_expression(condition: algebra.Expression, publish: _Publish) -> Iterator[Comparison]:
     if isinstance(condition, algebra.Column):
         yield Comparison(publish(condition), "=", True)
     elif isinstance(condition, algebra.Call) and condition.op == "and":
         for arg in condition.args:
-            yield from _of_expression(arg, publish)
+            yield from _comparisons(arg, publish)
     elif isinstance(condition, algebra.Call) and condition.op in _COMPARISONS:
         left, right = condition.args
         if isinstance(right, algebra.Literal):
@@ -274,16 +260,13 @@ def _of_expression(condition: algebra.Expression, publish: _Publish) -> Iterator
     elif isinstance(condition, algebra.Call) and condition.op == "is_null":
         yield Comparison(publish(condition.args[0]), "is null")
     elif isinstance(condition, algebra.Call) and condition.op == "not":
-        yield _negated(condition, publish)
+        (inner,) = condition.args
+        if isinstance(inner, algebra.Call) and inner.op == "is_null":
+            yield Comparison(publish(inner.args[0]), "is not null")
+        else:
+            yield Comparison(publish(inner), "=", False)
     else:
         yield _holds(condition, publish)
-
-
-def _negated(condition: algebra.Call, publish: _Publish) -> Comparison:
-    (inner,) = condition.args
-    if isinstance(inner, algebra.Call) and inner.op == "is_null":
-        return Comparison(publish(inner.args[0]), "is not null")
-    return Comparison(publish(inner), "=", False)
 
 
 def _holds(condition: algebra.Expression, publish: _Publish) -> Comparison:

@@ -19,14 +19,13 @@ pass over the inputs of the weaker join and two over its rows, instead of a pass
 When a select goes, nodes that were there for the sake of several and now serve one go too: J1 is a join again if
 only J1 reads C, and if only S2 reads a selection S1, then S2 reads what S1 read.
 
-Nodes that get their rows from somewhere else keep their numbers, and what is above them stays as it is. What changes is
-where they are looked up: a selection, or one side of a join, counts from its anchor, which is another one now.
+Nodes that get their rows from somewhere else keep their numbers; what changes is the anchor that they are looked up by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from weft.algebra import Select
 from weft.optimizer.network.choose_joins import ExistingRows, JoinChoice, NewJoin, Part
@@ -38,14 +37,8 @@ from weft.plan.network import FoundRows, Network, Result
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, set_implies, set_with
 from weft.predicates.operations import Renaming, both, in_common, residual, under
 
-
-@dataclass(frozen=True, slots=True)
-class _Anchored:
-    """Inputs of a select that a join or a log has together: its legs, and the conditions that its rows satisfy."""
-
-    anchor: int
-    legs: tuple[int, ...]
-    done: frozenset[int]
+#: Inputs of a select that a join or a log has together: its number, its legs, and the conditions that hold of its rows.
+_Anchored: TypeAlias = tuple[int, tuple[int, ...], frozenset[int]]
 
 
 class Planner:
@@ -89,10 +82,9 @@ class Planner:
         part = choice.best()
         # Selections of logs first, so that joins find them.
         made_first = [self.selection(*each) for each in _weaker_first(self._selections_of_logs(part, choice))]
-        top = self._anchored(part, choice)
-        left = choice.within(frozenset(top.legs)) - top.done
-        node = self.selection(top.anchor, choice.over(top.legs, left))
-        legs = tuple(top.legs.index(number) for number in range(len(top.legs)))
+        anchor, inputs, done = self._anchored(part, choice)
+        node = self.selection(anchor, choice.over(inputs, choice.within(frozenset(inputs)) - done))
+        legs = tuple(map(inputs.index, range(len(inputs))))
         columns = frozenset((legs[number], name) for number, name in needs.columns)
         self.nodes.settle(place, FoundRows(Result(node, legs), columns))
         for number in made_first:
@@ -158,26 +150,26 @@ class Planner:
     def _anchored(self, part: Part, choice: JoinChoice) -> _Anchored:
         """The join or log that a part's rows come from, which is built if it is not there."""
         if isinstance(part, ExistingRows):
-            return _Anchored(part.anchor, part.legs, part.done)
+            return part.anchor, part.legs, part.done
         sides = self._anchored(part.left_part, choice), self._anchored(part.right_part, choice)
         # The longer side of a new join comes first, then the older one, then the one that FROM has first.
-        first, second = sorted(sides, key=lambda each: (-len(each.legs), each.anchor, each.legs))
-        legs, turned_legs = first.legs + second.legs, second.legs + first.legs
-        done = first.done | second.done
-        wanted = choice.within(frozenset(legs)) - done
-        anchors, joined = (first.anchor, second.anchor, choice.wanted.timely), choice.over(legs, wanted)
+        (first, first_legs, first_done), (second, second_legs, second_done) = sorted(
+            sides, key=lambda each: (-len(each[1]), each[0], each[1])
+        )
+        legs, turned_legs, done = first_legs + second_legs, second_legs + first_legs, first_done | second_done
+        wanted, timely = choice.within(frozenset(legs)) - done, choice.wanted.timely
+        anchors, joined = (first, second, timely), choice.over(legs, wanted)
         number = self._equal_join(anchors, joined)
         if number is not None:
-            return _Anchored(number, legs, done | wanted)
-        turned = (second.anchor, first.anchor, choice.wanted.timely)
-        option = self._weaker_join(((anchors, joined, False), (turned, choice.over(turned_legs, wanted), True)))
+            return number, legs, done | wanted
+        turned = choice.over(turned_legs, wanted)
+        option = self._weaker_join(((anchors, joined, False), ((second, first, timely), turned, True)))
         if option is None:
-            return _Anchored(self._join(anchors, joined), legs, done | wanted)
+            return self._join(anchors, joined), legs, done | wanted
         there, is_turned, common = option
         legs = turned_legs if is_turned else legs
         number = self._weakened(there, common)
-        open_ = choice.not_implied(legs, wanted, self.nodes[number].joined)
-        return _Anchored(number, legs, done | (wanted - open_))
+        return number, legs, done | (wanted - choice.not_implied(legs, wanted, self.nodes[number].joined))
 
     def _equal_join(self, anchors: Anchors, joined: PredicateSet) -> int | None:
         """The join that is wanted, if building the parts below has brought it about."""
