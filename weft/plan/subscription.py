@@ -22,14 +22,12 @@ from typing import Any, Final, TypeAlias
 
 from weft.algebra.expressions import Value
 
-#: What a comparison may say. The last two take no second operand; `in` takes a tuple of constants.
-OPERATORS: Final = ("<", "<=", "=", "!=", ">", ">=", "in", "is null", "is not null")
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A published column compared with constants, or with another column when `other` names one.
 
+    `op` is one of <, <=, =, !=, > and >=, or `in` with a tuple of constants, or `is null` or `is not null` without any.
     Constants have the type of the column: microseconds for a TIMESTAMP or an INTERVAL. DOUBLEs compare as in SQL on
     Spark: NaN equals itself and is above all others, and -0.0 equals 0.0.
     """

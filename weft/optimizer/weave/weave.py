@@ -31,7 +31,6 @@ Where the time goes, and what is done about it:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
@@ -150,10 +149,8 @@ class _Loom:
             elif len(pairs) == 1:
                 return pairs[0]
             else:
-                return max(pairs, key=lambda pair: (self._exact_benefit(*pair), -pair[0], -pair[1]))
-
-    def _exact_benefit(self, left: int, right: int) -> Fraction:
-        return self._trees.exact_benefit(self._slots[left], self._slots[right])
+                slots, benefit = self._slots, self._trees.exact_benefit
+                return max(pairs, key=lambda pair: (benefit(slots[pair[0]], slots[pair[1]]), -pair[0], -pair[1]))
 
 
 class CostLookup:

@@ -9,16 +9,7 @@ what is new is registered, what is gone is deregistered, and what that changes i
 time and nothing else: an index that another weft has written, or that cannot be read, is planned again; one that cannot
 be written is written with the next change.
 
-Measurements and decisions are recorded cycle by cycle:
-
-    rows:<log>           rows that are kept, and `new:<log>` those that arrive in a cycle, smoothed
-    share:<logs>         the share of rows of a log, or of pairs of rows of two, that satisfy a condition, by its text
-    values:<log>         how many values a column has, about, by column
-    node:<logs>          the share of combinations of rows that are in a node, by what the node computes
-    pairs:<join>         how many pairs a join looked at in the cycle, and how many were in a node
-    redecided:<n>        the n-th decision before the cycle: the orders with their costs, what they were judged by, and
-                         for which selects
-
+Measurements and decisions are recorded cycle by cycle, by the names that `docs/explain.md` lists from `rows:<log>` on.
 Logs are a list: `share:["stream f", "stream g"]`. A cycle records some numbers of every kind, by turns, so what is
 known is in the newest records together.
 """
