@@ -204,7 +204,7 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
-            raise CatalogError(_explained(error, self.path)) from error
+            raise CatalogError(_sentence(error, self.path)) from error
         except OSError as error:
             raise CatalogError(f"{self.path} cannot be reached ({error.strerror}); check its directory") from error
         except UnicodeEncodeError as error:
@@ -233,7 +233,8 @@ def _damaged(path: Path, details: str) -> str:
     )
 
 
-def _explained(error: sqlite3.Error, path: Path) -> str:
+def _sentence(error: sqlite3.Error, path: Path) -> str:
+    """What an error of SQLite means for the file, and what to do."""
     match _code(error):
         case "SQLITE_NOTADB":
             return f"{path} is not an SQLite file; move it away, or use another directory"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.catalog.database import Database, Row
+from weft.catalog.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,6 @@ class MemberItinerary:
     ended: bool = False
 
 
-_ITINERARIES = "SELECT member, cycle, document, ended FROM itineraries"
-
-
 class Deliveries:
     """Itineraries and groups in a database."""
 
@@ -38,17 +35,22 @@ class Deliveries:
 
     def itineraries(self) -> tuple[MemberItinerary, ...]:
         """The itineraries of all members, in the order of their creation."""
-        return tuple(map(_itinerary, self._database.execute(f"{_ITINERARIES} WHERE NOT ended ORDER BY member")))
+        return self._itineraries("NOT ended")
 
     def itinerary(self, number: int) -> MemberItinerary | None:
         """The itinerary of the query with this number, if it has one."""
-        rows = self._database.execute(f"{_ITINERARIES} WHERE member = ?", (number,))
-        return _itinerary(rows[0]) if rows else None
+        return next(iter(self._itineraries("member = ?", number)), None)
 
     def changed_in(self, cycle: int) -> tuple[MemberItinerary, ...]:
         """The itineraries that changed with this cycle, those of members that ended with it included."""
-        rows = self._database.execute(f"{_ITINERARIES} WHERE cycle = ? ORDER BY member", (cycle,))
-        return tuple(map(_itinerary, rows))
+        return self._itineraries("cycle = ?", cycle)
+
+    def _itineraries(self, condition: str, *parameters: int) -> tuple[MemberItinerary, ...]:
+        statement = f"SELECT member, cycle, document, ended FROM itineraries WHERE {condition} ORDER BY member"
+        return tuple(
+            MemberItinerary(number, cycle, json.loads(document), bool(ended))
+            for number, cycle, document, ended in self._database.execute(statement, parameters)
+        )
 
     def put(self, itinerary: MemberItinerary) -> None:
         """Write down an itinerary in place of the one that the member had."""
@@ -79,8 +81,3 @@ class Deliveries:
             self._database.execute(
                 "INSERT OR REPLACE INTO delivery_groups (name, document) VALUES (?, ?)", (name, json.dumps(document))
             )
-
-
-def _itinerary(row: Row) -> MemberItinerary:
-    number, cycle, document, ended = row
-    return MemberItinerary(number, cycle, json.loads(document), bool(ended))

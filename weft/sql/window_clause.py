@@ -82,9 +82,7 @@ def window_of_table(table: WindowTable, clock: DataType) -> Window:
 
 def window_of_call(call: exp.Expr, clock: DataType) -> Window:
     """Spark's window(clock, range[, slide[, start]]) with texts for lengths; numbers for an ordinal clock."""
-    lengths = []
-    for arg in call.expressions[1:]:
-        lengths.append(_length(arg, clock))
+    lengths = [_length(arg, clock) for arg in call.expressions[1:]]
     if not 1 <= len(lengths) <= 3:
         hint = "write window(ts, '1 hour', '5 minutes')"
         raise refuse(Code.BAD_WINDOW, "window takes a clock and one to three lengths", call, hint)
