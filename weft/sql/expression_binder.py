@@ -11,22 +11,7 @@ from sqlglot import exp
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
-from weft.sql import durations, functions, limits, unsupported
-from weft.sql.coercion import (
-    arithmetic_type,
-    as_decimal,
-    bind_type,
-    can_cast,
-    cast,
-    common_type,
-    common_type_of,
-    comparison_type,
-    comparison_type_of,
-    fits,
-    interval,
-    number,
-    time_of_text,
-)
+from weft.sql import coercion, durations, functions, limits, unsupported
 from weft.sql.problems import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
 
@@ -80,7 +65,7 @@ def _boolean(node: exp.Expr, scope: Scope, needed: str) -> Expression:
     bound = bind(node, scope)
     if bound.type not in (BOOLEAN, NULL):
         raise refuse(Code.NOT_BOOLEAN, f"{needed}, but this is {bound.type}", node, "compare it with something")
-    return cast(bound, BOOLEAN)
+    return coercion.cast(bound, BOOLEAN)
 
 
 def bind(node: exp.Expr, scope: Scope) -> Expression:
@@ -99,7 +84,7 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
 def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression:
     """A text constant compared with a time is read as one."""
     if isinstance(expression, Literal) and isinstance(expression.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
-        return time_of_text(expression.value, to, node)
+        return coercion.time_of_text(expression.value, to, node)
     return expression
 
 
@@ -111,11 +96,11 @@ def _compare(node: exp.Binary, scope: Scope) -> Expression:
 def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) -> Call:
     left, right = _as_time(left, right.type, node), _as_time(right, left.type, node)
     left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
-    common = comparison_type(left.type, right.type)
+    common = coercion.comparison_type(left.type, right.type)
     if common is None:
         hint = "CAST one of the two to the other's type"
         raise refuse(Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", node, hint)
-    return Call(op, (cast(left, common), cast(right, common)), BOOLEAN)
+    return Call(op, (coercion.cast(left, common), coercion.cast(right, common)), BOOLEAN)
 
 
 def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
@@ -124,9 +109,9 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
     if left.type == NULL and right.type == NULL:
         return Literal(None, DOUBLE if op == "/" else INT)
     if left.type == NULL:
-        left = cast(left, INTERVAL if right.type == TIMESTAMP and op != "-" else right.type)
+        left = coercion.cast(left, INTERVAL if right.type == TIMESTAMP and op != "-" else right.type)
     if right.type == NULL:
-        right = cast(right, INTERVAL if left.type == TIMESTAMP else left.type)
+        right = coercion.cast(right, INTERVAL if left.type == TIMESTAMP else left.type)
     temporal = _temporal(op, left, right)
     if temporal is not None:
         return temporal
@@ -137,9 +122,9 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
     if op == "div":
         return _whole_quotient(left, right, node)
     left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
-    result = arithmetic_type(op, left.type, right.type)
+    result = coercion.arithmetic_type(op, left.type, right.type)
     if result.kind is not Kind.DECIMAL:
-        return Call(op, (cast(left, result), cast(right, result)), result)
+        return Call(op, (coercion.cast(left, result), coercion.cast(right, result)), result)
     return Call(op, (_exact(left), _exact(right)), result)
 
 
@@ -148,8 +133,12 @@ def _whole_quotient(left: Expression, right: Expression, node: exp.Expr) -> Expr
         message = f"DIV needs integers or DECIMALs, but this is {left.type} DIV {right.type}"
         raise refuse(Code.TYPE_MISMATCH, message, node, "use / or CAST the operands")
     if left.type.is_integer and right.type.is_integer:
-        wide = common_type(left.type, right.type) or BIGINT
-        return Call("div", (cast(left, wide), cast(right, wide)), types.HUGEINT if wide == types.HUGEINT else BIGINT)
+        wide = coercion.common_type(left.type, right.type) or BIGINT
+        return Call(
+            "div",
+            (coercion.cast(left, wide), coercion.cast(right, wide)),
+            types.HUGEINT if wide == types.HUGEINT else BIGINT,
+        )
     return Call("div", (_exact(left), _exact(right)), BIGINT)
 
 
@@ -157,26 +146,26 @@ def _with_fewest_digits(expression: Expression, other: DataType) -> Expression:
     """An integer constant beside a DECIMAL is a DECIMAL of just its digits, as in Spark; otherwise what it is."""
     if other.kind is Kind.DECIMAL and isinstance(expression, Literal) and expression.type.is_integer:
         digits = str(expression.value).lstrip("-")
-        return cast(expression, decimal(len(digits), 0)) if expression.value is not None else expression
+        return coercion.cast(expression, decimal(len(digits), 0)) if expression.value is not None else expression
     return expression
 
 
 def _exact(expression: Expression) -> Expression:
     """An operand of DECIMAL arithmetic: integers take the DECIMAL type that holds them."""
-    return cast(expression, as_decimal(expression.type))
+    return coercion.cast(expression, coercion.as_decimal(expression.type))
 
 
 def _temporal(op: str, left: Expression, right: Expression) -> Expression | None:
     """Arithmetic on times, or None if this is none."""
     kinds = (left.type.kind, right.type.kind)
     if kinds == (Kind.DATE, Kind.INTERVAL):
-        return _temporal(op, cast(left, TIMESTAMP), right)
+        return _temporal(op, coercion.cast(left, TIMESTAMP), right)
     if op in ("+", "-") and kinds == (Kind.TIMESTAMP, Kind.INTERVAL):
         return Call(op, (left, right), TIMESTAMP)
     if op == "+" and kinds in ((Kind.INTERVAL, Kind.TIMESTAMP), (Kind.INTERVAL, Kind.DATE)):
         return _temporal(op, right, left)
     if op == "-" and set(kinds) <= {Kind.TIMESTAMP, Kind.DATE}:
-        return Call(op, (cast(left, TIMESTAMP), cast(right, TIMESTAMP)), INTERVAL)
+        return Call(op, (coercion.cast(left, TIMESTAMP), coercion.cast(right, TIMESTAMP)), INTERVAL)
     if op in ("+", "-") and kinds == (Kind.INTERVAL, Kind.INTERVAL):
         return _folded_interval(op, left, right)
     if op == "*" and kinds[0] is Kind.INTERVAL and right.type.is_integer:
@@ -198,12 +187,12 @@ def _folded_interval(op: str, left: Expression, right: Expression) -> Expression
 
 def _negative(node: exp.Neg, scope: Scope) -> Expression:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return number(f"-{node.this.name}", node)
+        return coercion.number(f"-{node.this.name}", node)
     bound = bind(node.this, scope)
     if not bound.type.is_numeric and bound.type != INTERVAL:
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} has no negative", node, "CAST it to a number")
     negated = _negated(bound.value) if isinstance(bound, Literal) else None
-    if negated is not None and fits(negated, bound.type):
+    if negated is not None and coercion.fits(negated, bound.type):
         return Literal(negated, bound.type)
     return Call("neg", (bound,), bound.type)
 
@@ -250,11 +239,11 @@ def _in(node: exp.In, scope: Scope) -> Expression:
         raise refuse(Code.UNSUPPORTED, "IN takes a list of values, not a subquery", node, hint)
     value = bind(node.this, scope)
     options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
-    common = comparison_type_of([value.type, *(option.type for option in options)])
+    common = coercion.comparison_type_of([value.type, *(option.type for option in options)])
     if common is None:
         hint = "CAST them"
         raise refuse(Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, hint)
-    return Call("in", tuple(cast(each, common) for each in (value, *options)), BOOLEAN)
+    return Call("in", tuple(coercion.cast(each, common) for each in (value, *options)), BOOLEAN)
 
 
 def _like(node: exp.Like, scope: Scope) -> Expression:
@@ -262,7 +251,7 @@ def _like(node: exp.Like, scope: Scope) -> Expression:
     for each in (value, pattern):
         if each.type not in (STRING, NULL):
             raise refuse(Code.TYPE_MISMATCH, f"LIKE needs texts, but this is {each.type}", node, "CAST it to STRING")
-    like = Call("like", (cast(value, STRING), cast(pattern, STRING)), BOOLEAN)
+    like = Call("like", (coercion.cast(value, STRING), coercion.cast(pattern, STRING)), BOOLEAN)
     return Call("not", (like,), BOOLEAN) if node.args.get("negate") else like
 
 
@@ -276,14 +265,14 @@ def _is(node: exp.Is, scope: Scope) -> Expression:
 
 
 def _cast(node: exp.Cast, scope: Scope) -> Expression:
-    to = bind_type(node.to)
+    to = coercion.bind_type(node.to)
     bound = bind(node.this, scope)
     if isinstance(bound, Literal) and isinstance(bound.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
-        return time_of_text(bound.value, to, node)
-    if not can_cast(bound.type, to):
+        return coercion.time_of_text(bound.value, to, node)
+    if not coercion.can_cast(bound.type, to):
         hint = "numbers are UNIX_MICROS(timestamp) and TIMESTAMP_MICROS(number); other casts go through STRING"
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, hint)
-    return cast(bound, to)
+    return coercion.cast(bound, to)
 
 
 def _case(node: exp.Case, scope: Scope) -> Expression:
@@ -316,15 +305,15 @@ def _if(node: exp.If, scope: Scope) -> Expression:
 def _cases(
     conditions: Sequence[Expression], values: Sequence[Expression], default: Expression, node: exp.Expr
 ) -> Expression:
-    result = common_type_of([*(value.type for value in values), default.type])
+    result = coercion.common_type_of([*(value.type for value in values), default.type])
     if result is None:
         listed = ", ".join(str(each.type) for each in (*values, default))
         hint = "CAST them to one type"
         raise refuse(Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, hint)
     args: list[Expression] = []
     for condition, value in zip(conditions, values, strict=True):
-        args += [condition, cast(value, result)]
-    return Call("case", (*args, cast(default, result)), result)
+        args += [condition, coercion.cast(value, result)]
+    return Call("case", (*args, coercion.cast(default, result)), result)
 
 
 def _extract(node: exp.Extract, scope: Scope) -> Expression:
@@ -407,7 +396,7 @@ _READ: dict[type, frozenset[str]] = {
 }
 
 _RULES: dict[type, Rule] = {
-    exp.Literal: lambda node, scope: Literal(node.name, STRING) if node.is_string else number(node.name, node),
+    exp.Literal: lambda node, scope: Literal(node.name, STRING) if node.is_string else coercion.number(node.name, node),
     exp.Boolean: lambda node, scope: Literal(bool(node.this), BOOLEAN),
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Paren: lambda node, scope: bind(node.this, scope),
@@ -420,7 +409,7 @@ _RULES: dict[type, Rule] = {
     exp.Like: _like,
     exp.Is: _is,
     exp.Cast: _cast,
-    exp.Interval: lambda node, scope: interval(node),
+    exp.Interval: lambda node, scope: coercion.interval(node),
     exp.Case: _case,
     exp.If: _if,
     exp.DPipe: lambda node, scope: _function("concat", [bind(node.this, scope), bind(node.expression, scope)], node),

@@ -23,21 +23,7 @@ from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, LogErr
 from weft.delivery.log.delivery_log import BEGINNING, Limits
 from weft.delivery.log.parcel import Batch, Dropped, Gone, Message, Parcel, encode
 from weft.delivery.matching.members import Members, share
-from weft.delivery.subscribers.edge_protocol import (
-    HEARTBEAT,
-    LARGEST_REQUEST,
-    PARCEL,
-    SILENCE,
-    LinkChange,
-    LinkRequest,
-    UserRequest,
-    change_of,
-    error_frame,
-    frame,
-    json_frame,
-    read_frame,
-    request_of,
-)
+from weft.delivery.subscribers import edge_protocol
 from weft.delivery.subscribers.hub import Hub, Reader
 from weft.delivery.subscribers.local import LocalSubscriber
 from weft.delivery.subscribers.subscribe import open_subscriber
@@ -120,11 +106,13 @@ class Edge:
         assert task is not None
         self._open.add(task)
         try:
-            _, content = await asyncio.wait_for(read_frame(reader, LARGEST_REQUEST), SILENCE)
-            request = request_of(content)
-            if isinstance(request, UserRequest):
+            _, content = await asyncio.wait_for(
+                edge_protocol.read_frame(reader, edge_protocol.LARGEST_REQUEST), edge_protocol.SILENCE
+            )
+            request = edge_protocol.request_of(content)
+            if isinstance(request, edge_protocol.UserRequest):
                 await self._serve_user(request, writer)
-            elif isinstance(request, LinkRequest):
+            elif isinstance(request, edge_protocol.LinkRequest):
                 link = ChildLink(self._relay.hub, request.after, self._settings.limits.queue)
                 self._links.append(link.count)
                 try:
@@ -132,11 +120,11 @@ class Edge:
                 finally:
                     self._links.remove(link.count)
             else:
-                writer.write(json_frame(ok=self.status()))
+                writer.write(edge_protocol.json_frame(ok=self.status()))
             await writer.drain()
         except DeliveryError as error:
             with contextlib.suppress(ConnectionError):
-                writer.write(error_frame(error))
+                writer.write(edge_protocol.error_frame(error))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.CancelledError):
             # The other side has hung up, or sent no frame; there is nothing to answer.
@@ -187,7 +175,7 @@ class Edge:
 
     # -- users --------------------------------------------------------------------------------------------------------
 
-    async def _serve_user(self, request: UserRequest, writer: asyncio.StreamWriter) -> None:
+    async def _serve_user(self, request: edge_protocol.UserRequest, writer: asyncio.StreamWriter) -> None:
         while True:
             try:
                 async with self._covered(request.token, request.query) as covered:
@@ -211,29 +199,29 @@ class Edge:
         place = here if needs_history or start.after is None else start.after
         # A user that is cut off before anything came goes on from the beginning of what it asked for.
         first = start.after if start.after is not None else BEGINNING if needs_history else here
-        writer.write(json_frame(ok=first))
+        writer.write(edge_protocol.json_frame(ok=first))
         self._served["users"] += 1
         if needs_history:
             earlier = Start(start.last, start.since, start.after, here, start.since_clock)
             source = self._settings.upstream, query, earlier, self._settings.token, self._settings.limits
             with contextlib.closing(await asyncio.to_thread(open_subscriber, *source)) as history:
                 await self._pour(history, writer)
-            writer.write(json_frame(through=here))
+            writer.write(edge_protocol.json_frame(through=here))
         limits = self._settings.limits
         with LocalSubscriber(
             self._settings.directory, query, Start(after=place, until=start.until), None, limits
         ) as live:
             await self._pour(live, writer)
-        writer.write(json_frame(end=True))
+        writer.write(edge_protocol.json_frame(end=True))
 
     async def _pour(self, answers: Subscriber, writer: asyncio.StreamWriter) -> None:
         """Send a user its answers until they end, and how far they are when there are none."""
         coming = asyncio.ensure_future(anext(answers, None))
         try:
             while True:
-                await asyncio.wait({coming}, timeout=HEARTBEAT)
+                await asyncio.wait({coming}, timeout=edge_protocol.HEARTBEAT)
                 if not coming.done():
-                    writer.write(json_frame(through=answers.position))
+                    writer.write(edge_protocol.json_frame(through=answers.position))
                 else:
                     item = coming.result()
                     if item is None:
@@ -248,10 +236,12 @@ class Edge:
 
     def _send(self, item: Batch | Dropped, writer: asyncio.StreamWriter) -> None:
         if isinstance(item, Dropped):
-            writer.write(json_frame(after=item.after, until=item.until, rows=item.rows))
+            writer.write(edge_protocol.json_frame(after=item.after, until=item.until, rows=item.rows))
             return
         message = Message(item.query, 0, item.table, item.watermark)
-        writer.write(frame(PARCEL, encode(Parcel("", item.cycle, item.at, messages=(message,)))))
+        writer.write(
+            edge_protocol.frame(edge_protocol.PARCEL, encode(Parcel("", item.cycle, item.at, messages=(message,))))
+        )
         self._served["batches"] += 1
         self._served["rows"] += item.table.num_rows
 
@@ -273,7 +263,7 @@ class ChildLink:
         self._hub = hub
         self._members = Members()
         self._event = asyncio.Event()
-        self._changes: deque[LinkChange | DeliveryError | None] = deque()
+        self._changes: deque[edge_protocol.LinkChange | DeliveryError | None] = deque()
         self._covers: dict[str, contextlib.AsyncExitStack] = {}
         self._loop = asyncio.get_running_loop()
         self._parcels: Reader[Parcel | Gone] = Reader(
@@ -291,7 +281,7 @@ class ChildLink:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cover: _Cover) -> None:
         """Do what the other edge asks for until it hangs up."""
         listening = asyncio.ensure_future(self._listen(reader))
-        writer.write(json_frame(ok=self._parcels.place))
+        writer.write(edge_protocol.json_frame(ok=self._parcels.place))
         is_ready = False
         try:
             while True:
@@ -319,18 +309,18 @@ class ChildLink:
         """Put what the other edge asks for into a queue; None when it has hung up."""
         try:
             while True:
-                _, content = await read_frame(reader, LARGEST_REQUEST)
-                self._asked(change_of(content))
+                _, content = await edge_protocol.read_frame(reader, edge_protocol.LARGEST_REQUEST)
+                self._asked(edge_protocol.change_of(content))
         except OSError:
             self._asked(None)
         except DeliveryError as error:
             self._asked(error)
 
-    def _asked(self, change: LinkChange | DeliveryError | None) -> None:
+    def _asked(self, change: edge_protocol.LinkChange | DeliveryError | None) -> None:
         self._changes.append(change)
         self._event.set()
 
-    async def _changed(self, change: LinkChange, cover: _Cover) -> bytes:
+    async def _changed(self, change: edge_protocol.LinkChange, cover: _Cover) -> bytes:
         """Send a query's rows too, or not any more; returns the answer."""
         # What waits was cut for the queries of before: it is cut again, from the place up to which all was sent.
         self._parcels.go_back()
@@ -346,13 +336,13 @@ class ChildLink:
         try:
             covered = await stack.enter_async_context(cover(query))
         except UnknownQuery:
-            return json_frame(added=query, route=None, through=place)
+            return edge_protocol.json_frame(added=query, route=None, through=place)
         except DeliveryError as error:
-            return json_frame(added=query, route=None, through=place, refused=str(error))
+            return edge_protocol.json_frame(added=query, route=None, through=place, refused=str(error))
         self._covers[query] = stack
         self._members.put(self._hub.routes.get(query) or covered.route)
         route = itinerary.as_json(self._members.routes[query])
-        return json_frame(added=query, route=route, through=max(place, covered.after))
+        return edge_protocol.json_frame(added=query, route=route, through=max(place, covered.after))
 
     async def _next_frame(self) -> bytes:
         """What comes next; nothing if there is something else to do first."""
@@ -360,15 +350,15 @@ class ChildLink:
         if isinstance(item, Parcel):
             data = encode(item)
             self.count.add(item, len(data))
-            return frame(PARCEL, data)
+            return edge_protocol.frame(edge_protocol.PARCEL, data)
         if item is not None:
-            return json_frame(gone=item.through)
+            return edge_protocol.json_frame(gone=item.through)
         return await self._silence()
 
     async def _silence(self) -> bytes:
         """Wait for something to do; after a while, how far all was sent."""
         try:
-            await asyncio.wait_for(self._event.wait(), HEARTBEAT)
+            await asyncio.wait_for(self._event.wait(), edge_protocol.HEARTBEAT)
         except TimeoutError:
-            return json_frame(through=self._parcels.place)
+            return edge_protocol.json_frame(through=self._parcels.place)
         return b""
