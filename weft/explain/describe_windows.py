@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import groupby
 
 from weft.algebra import Query, Stream
 from weft.algebra.properties import clock_type
@@ -86,7 +86,6 @@ class _StreamDescription:
         self.shapes, self.rate, self.facts, self.hosts = shapes, rate, facts, hosts
         self._windowed = {name: each for name, each in shapes.items() if not each.is_running}
         self._grouping = tree_choice.choose_trees(self._windowed, facts)
-        self._edge_rate = tree_choice.finest_rate(self._windowed)
         #: The queries of each tree. Trees are numbered in the order of their cohorts.
         self._members: dict[TreeSpec, list[str]] = {spec: [] for spec in self._grouping.kernels}
         for name, spec in self._grouping.tree_of.items():
@@ -166,7 +165,7 @@ class _StreamDescription:
         layout, edges = built.layout, shared_edges(each.window for each in self._windowed.values())
         return SharedReduction(
             tuple(sorted((each.modulus, each.residue) for each in edges)),
-            self._edge_rate,
+            edge_rate(edges) if edges else Fraction(0),
             self._all_readable(layout.decoders),
             layout.signature_columns,
             self._all_readable(layout.keys),
@@ -177,9 +176,7 @@ class _StreamDescription:
     def _described(self, specs: Sequence[TreeSpec], of_other_cohorts: Mapping[TreeSpec, Apart]) -> Cohort:
         first, clock = specs[0], clock_type(self.source)
         partition = [[tree_choice.asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
-        weighed_by = tree_choice.cost_terms(
-            first.keys, tree_choice.lanes_of(chain.from_iterable(partition)), self._edge_rate, self.facts
-        )
+        weighed_by = self._grouping.terms[_cohort(first)]
         apart = dict(of_other_cohorts)
         if len(specs) > 1:
             for position, (nearest, added) in nearest_neighbours(partition, weighed_by.costing).items():
@@ -207,7 +204,7 @@ class _StreamDescription:
     def _final_cost(self, spec: TreeSpec, grouping: tree_choice.TreeChoice) -> Fraction:
         """The cost of a tree's kernels: each of them answers all windows of the tree."""
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
-        keys = self.facts.number_of_keys(spec.keys) or tree_choice.SOME_KEYS
+        keys = grouping.terms[_cohort(spec)].keys
         kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
         spent = (count * cost_per_tick(kernel, asked_of_all, rate, keys=keys) for kernel, count in kernels.items())
         return sum(spent, Fraction(0))

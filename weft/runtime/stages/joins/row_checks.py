@@ -30,8 +30,8 @@ from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
 from weft.plan.network import CLOCK
 from weft.predicates import row_matching
-from weft.predicates.clauses import Disjunction, PredicateSet, disjunction_with, set_with
-from weft.predicates.domains import ValueSet, intersection, satisfying, union
+from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, disjunction_with, set_with
+from weft.predicates.domains import ValueSet, satisfying, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import Triple, only_value, requirements
 from weft.predicates.polynomials import ZERO
@@ -232,12 +232,12 @@ _COMPARING = frozenset({"and", "or", "not", "in", "is_null", "=", "!=", "<", "<=
 
 def bounding_predicates(nodes: Sequence[Sequence[Disjunction]]) -> tuple[PredicateSet, ...]:
     """What the disjunctions of every node demand, or something weaker: one of these."""
-    distinct = list(dict.fromkeys(map(frozenset, nodes)))
-    if not distinct or frozenset() in distinct:
-        return (set_with(()),)
-    alike: dict[frozenset[Subject], list[frozenset[Disjunction]]] = {}
+    distinct = list(dict.fromkeys(map(set_with, nodes)))
+    if not distinct or TRUE_SET in distinct:
+        return (TRUE_SET,)
+    alike: dict[frozenset[Subject], list[PredicateSet]] = {}
     for each in distinct:
-        alike.setdefault(frozenset(_box(each)), []).append(each)
+        alike.setdefault(frozenset(each.values_by_subject), []).append(each)
     if len(alike) > _MOST_SETS:
         return (_bounding(distinct),)
     return tuple(dict.fromkeys(_bounding(group) for group in alike.values()))
@@ -265,25 +265,14 @@ def _effort(expression: Expression) -> int:
     return max([here, *map(_effort, expression.args)])
 
 
-def _bounding(nodes: Sequence[frozenset[Disjunction]]) -> PredicateSet:
-    boxes = [_box(each) for each in nodes]
-    found = set[Disjunction].intersection(*map(set, nodes))
+def _bounding(nodes: Sequence[PredicateSet]) -> PredicateSet:
+    boxes = [each.values_by_subject for each in nodes]
+    found = set[Disjunction].intersection(*(set(each.disjunctions) for each in nodes))
     for subject in sorted(set.intersection(*(set(box) for box in boxes)), key=lambda each: each.text):
         values = _few_spans(union(box[subject] for box in boxes), subject)
         if values.spans and values != subject.domain.everything:
             found.update(disjunction_with(each) for each in requirements(subject, values))
     return set_with(each for each in found if each.literals)
-
-
-def _box(disjunctions: frozenset[Disjunction]) -> dict[Subject, ValueSet]:
-    """The values that a node allows each subject, as far as disjunctions of one subject say it."""
-    box: dict[Subject, ValueSet] = {}
-    for each in disjunctions:
-        subjects = each.by_subject
-        if len(subjects) == 1:
-            ((subject, values),) = subjects.items()
-            box[subject] = intersection(box[subject], values) if subject in box else values
-    return box
 
 
 def _few_spans(values: ValueSet, subject: Subject) -> ValueSet:

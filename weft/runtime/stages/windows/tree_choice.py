@@ -47,19 +47,6 @@ CohortKey: TypeAlias = tuple[frozenset[str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class TreeChoice:
-    """The trees of a stream: which one answers each query, and the kernels of each."""
-
-    tree_of: Mapping[str, TreeSpec]
-    kernels: Mapping[TreeSpec, Mapping[str, ChosenKernel]]
-
-    def of(self, names: Iterable[str]) -> TreeChoice:
-        """The trees that answer some of the queries."""
-        tree_of = {name: self.tree_of[name] for name in names}
-        return TreeChoice(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())})
-
-
-@dataclass(frozen=True)
 class CostTerms:
     """What the trees of a cohort are weighed by: the number of keys, and the cost of reading for one more tree.
 
@@ -76,9 +63,25 @@ class CostTerms:
         return Costing(keys={frozenset(): self.keys})
 
 
-def cost_terms(keys: Sequence[str], statistics: int, edges: Fraction, facts: Facts) -> CostTerms:
-    """The terms of a cohort with these keys, for a stream whose finest cut has a number of edges per tick."""
+@dataclass(frozen=True)
+class TreeChoice:
+    """The trees of a stream: which one answers each query, the kernels of each, and what cohorts were weighed by."""
+
+    tree_of: Mapping[str, TreeSpec]
+    kernels: Mapping[TreeSpec, Mapping[str, ChosenKernel]]
+    terms: Mapping[CohortKey, CostTerms]
+
+    def of(self, names: Iterable[str]) -> TreeChoice:
+        """The trees that answer some of the queries, without what they were weighed by."""
+        tree_of = {name: self.tree_of[name] for name in names}
+        return TreeChoice(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())}, {})
+
+
+def _cost_terms(keys: Sequence[str], asked: Iterable[Acq], edges: Fraction, facts: Facts) -> CostTerms:
+    """The terms of queries with these keys, for a stream whose finest cut has a number of edges per tick."""
     number = facts.number_of_keys(keys) or SOME_KEYS
+    # A tree for all of them has so many kernels.
+    statistics = len({measure for query in asked for measure in query.measures})
     most = edges * number
     partials = most if facts.rows_per_tick is None else min(most, facts.rows_per_tick)
     per_cycle = Fraction(_CYCLE) / facts.ticks_per_cycle if facts.ticks_per_cycle else Fraction(0)
@@ -94,10 +97,12 @@ def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> Tr
     known = Facts() if facts is None else facts
     tree_of: dict[str, TreeSpec] = {}
     kernels: dict[TreeSpec, Mapping[str, ChosenKernel]] = {}
-    edges = finest_rate(queries)
+    terms: dict[CohortKey, CostTerms] = {}
+    edges = edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
     for (conditions, keys), names in cohorts(queries).items():
         asked = {name: asked_of(queries[name]) for name in names}
-        number_of = _partition(frozenset(asked.values()), cost_terms(keys, lanes_of(asked.values()), edges, known))
+        weighed_by = terms[conditions, keys] = _cost_terms(keys, asked.values(), edges, known)
+        number_of = _partition(frozenset(asked.values()), weighed_by)
         parts: dict[int, list[str]] = {}
         for name, query in asked.items():
             parts.setdefault(number_of[query], []).append(name)
@@ -105,9 +110,9 @@ def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> Tr
             windows = sorted({queries[name].window for name in part}, key=longest_first)
             measures = {each.name: each for name in part for each in queries[name].all_measures}
             spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
-            kernels[spec] = _kernels(spec, measures, known.number_of_keys(keys) or SOME_KEYS)
+            kernels[spec] = _kernels(spec, measures, weighed_by.keys)
             tree_of |= dict.fromkeys(part, spec)
-    return TreeChoice(tree_of, kernels)
+    return TreeChoice(tree_of, kernels, terms)
 
 
 def cohorts(queries: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
@@ -117,16 +122,6 @@ def cohorts(queries: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
         conditions = frozenset(condition.text for condition in each.conditions)
         alike.setdefault((conditions, each.keys), []).append(name)
     return alike
-
-
-def finest_rate(queries: Mapping[str, Woven]) -> Fraction:
-    """The edges per tick of the finest cut of these queries."""
-    return edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
-
-
-def lanes_of(asked: Iterable[Acq]) -> int:
-    """The number of kernels that a tree for all of these needs."""
-    return len({measure for query in asked for measure in query.measures})
 
 
 @lru_cache(maxsize=10_000)
