@@ -6,31 +6,25 @@ are made again from the rows that are kept for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
-from weft.plan.event_time import looks_back
-from weft.plan.log_ids import LogId, LogKind
+from weft.plan.event_time import Clock, looks_back
+from weft.plan.log_ids import LogId
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.stage import Stage
+from weft.runtime.stages.windows.aggregate_stage import AggregateStage
 from weft.runtime.stages.windows.partials import Partials
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import DriverHost, Order, StateStore
-
-#: Reads the kept rows of a log, with the cycles that they arrived in; None if there are none.
-KeptRows = Callable[[LogId], pa.Table | None]
+from weft.runtime.state.memory import MemoryAccount
+from weft.runtime.state.store import StateStore
 
 
 @dataclass
@@ -54,19 +48,22 @@ class _Group:
     def partials(self, table: pa.Table) -> Partials:
         return row_partials(DriverRows(self.source.fields, table), self.queries.values())
 
+    def history(self, log: LogId, cycle: CycleState) -> Iterator[Partials]:
+        """The rows of earlier cycles, which are read only if a tree needs them."""
+        table = cycle.kept_rows(log) if self.weave.windowed else None
+        if table is not None and table.num_rows:
+            yield self.partials(table)
 
-class GroupStage(Stage):
+
+class GroupStage(AggregateStage):
     """All aggregates over rows in the driver, as of the last commit."""
 
     kind = StageKind.GROUPS
     step = "keep"
 
     def __init__(self, store: StateStore, account: MemoryAccount) -> None:
-        self._account = account
-        self._running: DriverHost[RunningAggregates] = DriverHost(store)
+        super().__init__(store, account)
         self._groups: dict[LogId, _Group] = {}
-        #: The cycle that what is in memory is the state after; None while one is under way.
-        self._cycle: int | None = None
 
     def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
         """Take the aggregates of the cycle, and drop what is not the state of the last commit."""
@@ -75,9 +72,10 @@ class GroupStage(Stage):
         for each in operators:
             by_log.setdefault(each.inputs[0], {})[each.id.text] = each
         self._groups = {log: _group(log, here, known.get(log)) for log, here in by_log.items()}
-        running = {log: each for log, each in self._groups.items() if each.weave.running}
-        self._running.begin(last.cycle, (_order(log, each, last) for log, each in running.items()))
-        self._cycle = None
+        first = {each.id.text: each.running.start.first for each in operators}
+        weaves = {log: each.weave for log, each in self._groups.items()}
+        self._weaves = {str(log): weave for log, weave in weaves.items()}
+        self._begin_running(last, weaves, lambda id_: first[id_])
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """The answers of some aggregates; all over the rows of one log are answered together."""
@@ -90,53 +88,23 @@ class GroupStage(Stage):
 
     def _answers(self, log: LogId, cycle: CycleState) -> dict[str, pa.Table]:
         """The answers of the aggregates over a log, by id, each with its clock as the last column."""
-        event_time, counted_from, rows = cycle.event_time, cycle.emit_from, cycle.rows_here(log)
-        group, name = self._groups[log], LogId(LogKind.RUNNING, log)
+        event_time, rows, group = cycle.event_time, cycle.rows_here(log), self._groups[log]
         before, until = (event_time.watermark(group.source, after=after) for after in (False, True))
         if group.looks_back(event_time.cycle):
             # What had closed before comes now, from the history of streams, and nothing of it is late.
             before = None
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
         if arrived is not None:
-            if name in self._running:
-                self._account.grow(self._running[name].memory(arrived))
+            self._make_room_for_groups(log, arrived)
             self._account.grow(group.weave.fit(arrived, self._account.room(group.weave.memory_part)))
-        group.weave.remember(_kept(group, log, cycle.kept_rows), before)
-        parts: dict[str, GroupSelection] = {}
-        if name in self._running:
-            parts |= self._running.run(name, partial(RunningAggregates.take, arrived=arrived))
-        closed = group.weave.advance(arrived, before, until)
-        for id_, shape in group.weave.windowed.items():
+
+        def after(id_: str) -> Clock:
             operator = group.operators[id_]
-            after, _ = event_time.closing(operator.relation, operator.running.start)
-            mine = [closed[id_].since(after)] if id_ in closed else []
-            if id_ in counted_from and until is not None:
-                mine = [with_empty_instances(shape, mine, counted_from[id_], after, until)]
-            if mine:
-                (parts[id_],) = mine
-        found = {
-            id_: answers(group.queries[id_].shape.select, group.queries[id_].shape.measures, part)
-            for id_, part in parts.items()
-            if len(part)
-        }
+            return event_time.closing(operator.relation, operator.running.start)[0]
+
+        history, bounds = group.history(log, cycle), (before, until)
+        found = self._advanced(log, group.weave, arrived, history, bounds, after, cycle.emit_from)
         return {id_: table for id_, table in found.items() if table.num_rows}
-
-    def memory(self) -> Iterator[MemoryUse]:
-        """What open windows and groups take."""
-        for group in self._groups.values():
-            yield group.weave.memory()
-        for name in self._running:
-            yield self._running[name].memory()
-
-    def finish(self, cycle: CycleState) -> None:
-        """Hand over the groups that the cycle has changed."""
-        for change in self._running.changes():
-            cycle.change(change)
-
-    def commit(self, cycle: int) -> None:
-        """What is in memory is the state after a cycle."""
-        self._cycle = cycle
-        self._running.commit(cycle)
 
 
 def _group(log: LogId, operators: Mapping[str, Operator], known: _Group | None) -> _Group:
@@ -151,14 +119,3 @@ def _group(log: LogId, operators: Mapping[str, Operator], known: _Group | None) 
     shapes = {id_: each.shape for id_, each in queries.items()}
     weave = StreamWeave(Stream(log, source.fields, "", 0, "rows"), shapes, known.weave if known else None)
     return _Group(source, operators, queries, weave)
-
-
-def _order(log: LogId, group: _Group, last: Commit) -> Order[RunningAggregates]:
-    running = {id_: (each, group.operators[id_].running.start.first) for id_, each in group.weave.running.items()}
-    return order_of(group.weave.stream, log, running, last)
-
-
-def _kept(group: _Group, log: LogId, kept: KeptRows) -> Iterator[Partials]:
-    table = kept(log) if group.weave.windowed else None
-    if table is not None and table.num_rows:
-        yield group.partials(table)

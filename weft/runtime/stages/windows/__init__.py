@@ -13,6 +13,7 @@
     window_answers.py      from aggregates to rows
     kernel_placement.py    which windows live in the driver, and which on the executors (executors.py)
     warm_start.py          the state of the last process, restored while Spark starts
+    aggregate_stage.py     what it has in common with the stage of groups
     stage.py               all of this inside a cycle
 
 A row is touched once, in `reduction`; everything after it costs as much as there are partials. Partials, and the groups

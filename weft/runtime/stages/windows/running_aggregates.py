@@ -26,14 +26,12 @@ from weft.algebra import Stream
 from weft.arrays.arrow_streams import streamed, table_of
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Array, Columns
-from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
-from weft.runtime.state.commits import Commit
 from weft.runtime.state.memory import MemoryUse
-from weft.runtime.state.store import Block, Order
+from weft.runtime.state.store import Block
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64
@@ -55,6 +53,9 @@ class RunningAggregates:
         self, stream: Stream, queries: Mapping[str, tuple[Woven, int]], before: RunningAggregates | None = None
     ) -> None:
         self.stream = stream
+        if before is not None and before.stream != stream:
+            # Another stream had the name.
+            before = None
         self._cohort_of: dict[str, CohortSpec] = {}
         measures: dict[CohortSpec, dict[str, Measure]] = {}
         for name, (each, first_cycle) in queries.items():
@@ -223,16 +224,3 @@ def records_in(rows: pa.Table, measure: str) -> Columns:
         np.array(each.to_pylist(), dtype=object) if pa.types.is_string(each.type) else np.asarray(each)
         for each in columns
     )
-
-
-def order_of(
-    stream: Stream, log: LogId, queries: Mapping[str, tuple[Woven, int]], last: Commit
-) -> Order[RunningAggregates]:
-    """The order for the groups of some queries over a log, each with the cycle that it began in."""
-
-    def make(known: RunningAggregates | None) -> RunningAggregates:
-        # Another stream may have had the name.
-        return RunningAggregates(stream, queries, known if known is not None and known.stream == stream else None)
-
-    name = LogId(LogKind.RUNNING, log)
-    return Order(name, tuple(last.logs.get(name, ())), make)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 
@@ -15,20 +15,20 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind
-from weft.runtime.stages.stage import Scan, SeenRows, Stage
+from weft.runtime.stages.stage import Scan, SeenRows
+from weft.runtime.stages.windows.aggregate_stage import AggregateStage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors, KeySetTask, pickled_plan
 from weft.runtime.stages.windows.kernel_placement import KeySet, Placements
 from weft.runtime.stages.windows.partials import PartialFiles, PartialLog, Partials, block_of
-from weft.runtime.stages.windows.running_aggregates import RunningAggregates, order_of
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore
-from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
+from weft.runtime.stages.windows.window_answers import GroupSelection
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import Change, DriverHost, StateStore
+from weft.runtime.state.memory import MemoryAccount
+from weft.runtime.state.store import Change, StateStore
 from weft.sql.settings import Settings
 from weft.windows.slicing import ends_between
 
@@ -36,7 +36,7 @@ from weft.windows.slicing import ends_between
 _FEW = 1_000_000
 
 
-class WindowStage(Stage):
+class WindowStage(AggregateStage):
     """The weaves of all streams, as of the last commit."""
 
     kind = StageKind.WINDOWS
@@ -50,21 +50,19 @@ class WindowStage(Stage):
         account: MemoryAccount,
         pending: PendingRestore | None,
     ) -> None:
-        self._spark, self._logs, self._store, self._account = logs.spark, logs, store, account
+        super().__init__(store, account)
+        self._spark, self._logs = logs.spark, logs
         master = self._spark.sparkContext.master
         self._is_local = master == "local" or master.startswith("local[")
         #: The rows of each stream in the last cycle: the next one will have about as many.
         self._rows: dict[str, int] = {}
         self._pending = pending
-        self._cycle: int | None = None
-        self._weaves: dict[str, StreamWeave] = {}
         #: The stored partials of each stream, as of the last commit.
         self._stored: dict[str, tuple[Segment, ...]] = {}
         #: The numbers of queries that have had all rows since some watermark: they answer all windows that close.
         self._caught_up: set[int] = set()
         self.log = PartialLog(store)
         self.placements = Placements(settings, self.log.read)
-        self._running: DriverHost[RunningAggregates] = DriverHost(store)
         #: The windows of new queries that had closed before, by stream, found in stored rows.
         self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
         self._shapes: dict[int, Woven | None] = {}
@@ -106,13 +104,8 @@ class WindowStage(Stage):
                 self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
         self._weaves = weaves
-        orders = []
-        for weave in weaves.values():
-            if weave.running:
-                began = {name: (shape, self._named[name].as_query.start.first) for name, shape in weave.running.items()}
-                orders.append(order_of(weave.stream, LogId(LogKind.STREAM, weave.stream.name), began, last))
-        self._running.begin(last.cycle, orders)
-        self._cycle = None
+        of_logs = {LogId(LogKind.STREAM, name): weave for name, weave in weaves.items()}
+        self._begin_running(last, of_logs, lambda name: self._named[name].as_query.start.first)
 
     def _take_operators(self, operators: Sequence[Operator], last_cycle: int) -> frozenset[str]:
         """Take other operators than those of the last cycle; return the names of the queries that begin now."""
@@ -213,44 +206,28 @@ class WindowStage(Stage):
             if each.id.text in cycle.emit_from:
                 counted_from[each.as_query.query.name] = cycle.emit_from[each.id.text]
         event_time = cycle.event_time
-        found: dict[str, list[pa.Table]] = {}
+        found: dict[str, pa.Table] = {}
         for name in self._weaves:
             arrived = self.reduced[name].partials if name in self.reduced else None
-            log = LogId(LogKind.RUNNING, LogId(LogKind.STREAM, name))
+            log = LogId(LogKind.STREAM, name)
             if arrived is not None:
                 self._make_room(name, arrived)
-                if log in self._running:
-                    self._account.grow(self._running[log].memory(arrived))
-            weave = self._weaves[name]
-            before, until = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
-            weave.remember(self.log.pieces(self._stored.get(name, ())), before)
-            closed = weave.advance(arrived, before, until)
+                self._make_room_for_groups(log, arrived)
+            weave, history = self._weaves[name], self.log.pieces(self._stored.get(name, ()))
+            bounds = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
+            after = partial(self._answered_after, event_time=event_time, before=bounds[0])
             past = self._closed_before.get(name, {})
-            parts: dict[str, list[GroupSelection]] = {}
-            if log in self._running:
-                changed = self._running.run(log, partial(RunningAggregates.take, arrived=arrived))
-                parts = {query: [part] for query, part in changed.items()}
-            for query, shape in weave.windowed.items():
-                mine = [*past.get(query, ()), closed[query]] if query in closed else past.get(query, [])
-                if mine or query in counted_from:
-                    after = self._answered_after(shape, query, event_time, before)
-                    parts[query] = [part.since(after) for part in mine]
-                    if query in counted_from and until is not None:
-                        parts[query] = [with_empty_instances(shape, parts[query], counted_from[query], after, until)]
-            for query, of_query in parts.items():
-                shape, kind = weave.queries[query], weave.kinds[query]
-                found[query] = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
+            found |= self._advanced(log, weave, arrived, history, bounds, after, counted_from, past)
         for query, table in self._answered_on_executors(cycle).items():
-            found.setdefault(query, []).append(table)
-        whole = {self._named[query].id.text: pa.concat_tables(tables) for query, tables in found.items() if tables}
-        return {id_: table for id_, table in whole.items() if table.num_rows}
+            found[query] = pa.concat_tables([found[query], table]) if query in found else table
+        return {self._named[query].id.text: table for query, table in found.items() if table.num_rows}
 
-    def _answered_after(self, shape: Woven, query: str, event_time: EventTime, before: Clock) -> Clock:
+    def _answered_after(self, query: str, event_time: EventTime, before: Clock) -> Clock:
         """A query answers the instances that end after this instant."""
         start = self._named[query].as_query.start
         if start.number in self._caught_up:
             return before
-        after, _ = event_time.closing(shape.select, start)
+        after, _ = event_time.closing(self._named[query].relation, start)
         if after is not None and after == before:
             self._caught_up.add(start.number)
         return after
@@ -266,13 +243,6 @@ class WindowStage(Stage):
         self.placements.displace(name, keys, weave.queries)
         self._weaves[name] = weave.without(keys)
         self._make_room(name, arrived)
-
-    def memory(self) -> Iterator[MemoryUse]:
-        """What open windows and groups take."""
-        for weave in self._weaves.values():
-            yield weave.memory()
-        for log in self._running:
-            yield self._running[log].memory()
 
     # --- on the executors --------------------------------------------------------------------------------------------
 
@@ -315,16 +285,13 @@ class WindowStage(Stage):
             pickled_plan({name: self._named[name].as_query.query for name in shapes}, weave.grouping.of(shapes)),
             before,
             until,
-            {name: self._answered_after(each, name, event_time, before) for name, each in shapes.items()},
+            {name: self._answered_after(name, event_time, before) for name in shapes},
         )
 
     # --- state -------------------------------------------------------------------------------------------------------
 
     def finish(self, cycle: CycleState) -> None:
-        """Hand over new partials, and the groups that never close which the cycle has changed.
-
-        Partials whose kernels are on the executors go to files of their own.
-        """
+        """Hand over new partials, too; those whose kernels are on the executors go to files of their own."""
         for number, (name, weave) in enumerate(self._weaves.items()):
             if weave.windowed:
                 arrived, apart = self._arrived(name), bool(weave.away)
@@ -339,15 +306,9 @@ class WindowStage(Stage):
                         LogId(LogKind.PARTIALS, name), segments, added, rewritten, since, is_keyed=False, apart=apart
                     )
                 )
-        for change in self._running.changes():
-            cycle.change(change)
+        super().finish(cycle)
 
     def _arrived(self, stream: str) -> Partials | None:
         """The new partials of a stream, if there are any."""
         reduced = self.reduced.get(stream)
         return reduced.partials if reduced is not None and len(reduced.partials) else None
-
-    def commit(self, cycle: int) -> None:
-        """What is in memory is the state after a cycle."""
-        self._cycle = cycle
-        self._running.commit(cycle)

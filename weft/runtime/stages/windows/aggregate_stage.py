@@ -1,0 +1,103 @@
+"""What the stages of aggregates have in common: open windows in a weave, and groups that never close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from weft.plan.event_time import Clock
+from weft.plan.log_ids import LogId, LogKind
+from weft.runtime.stages.cycle_state import CycleState
+from weft.runtime.stages.stage import Stage
+from weft.runtime.stages.windows.partials import Partials
+from weft.runtime.stages.windows.running_aggregates import RunningAggregates
+from weft.runtime.stages.windows.stream_weave import StreamWeave
+from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
+from weft.runtime.state.commits import Commit
+from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.state.store import DriverHost, Order, StateStore
+
+
+class AggregateStage(Stage):
+    """A stage with a weave for each stream or log whose rows it aggregates."""
+
+    def __init__(self, store: StateStore, account: MemoryAccount) -> None:
+        self._account = account
+        self._running: DriverHost[RunningAggregates] = DriverHost(store)
+        #: The cycle that what is in memory is the state after; None while one is under way.
+        self._cycle: int | None = None
+        self._weaves: dict[str, StreamWeave] = {}
+
+    def _begin_running(self, last: Commit, weaves: Mapping[LogId, StreamWeave], began: Callable[[str], int]) -> None:
+        """Have the groups of the last commit over some logs; `began` is the first cycle of a query."""
+        orders = []
+        for log, weave in weaves.items():
+            if weave.running:
+                node = LogId(LogKind.RUNNING, log)
+                running = {name: (each, began(name)) for name, each in weave.running.items()}
+                make = partial(RunningAggregates, weave.stream, running)
+                orders.append(Order(node, tuple(last.logs.get(node, ())), make))
+        self._running.begin(last.cycle, orders)
+        self._cycle = None
+
+    def _make_room_for_groups(self, log: LogId, arrived: Partials) -> None:
+        """Note what the groups over a log need that never close. Raises MemoryLimit if that is too much."""
+        node = LogId(LogKind.RUNNING, log)
+        if node in self._running:
+            self._account.grow(self._running[node].memory(arrived))
+
+    def _advanced(
+        self,
+        log: LogId,
+        weave: StreamWeave,
+        arrived: Partials | None,
+        history: Iterable[Partials],
+        bounds: tuple[Clock, Clock],
+        after: Callable[[str], Clock],
+        counted_from: Mapping[str, int],
+        past: Mapping[str, Sequence[GroupSelection]] | None = None,
+    ) -> dict[str, pa.Table]:
+        """Take in the partials of a cycle: the answers by query, each with its clock as the last column.
+
+        `bounds` are the watermarks before the cycle and after it. A query answers the instances that end `after` some
+        instant, those among them that had closed in the `past`; with EMIT EMPTY, every one from some clock on.
+        """
+        node = LogId(LogKind.RUNNING, log)
+        weave.remember(history, bounds[0])
+        parts: dict[str, list[GroupSelection]] = {}
+        if node in self._running:
+            changed = self._running.run(node, partial(RunningAggregates.take, arrived=arrived))
+            parts = {name: [part] for name, part in changed.items()}
+        closed = weave.advance(arrived, *bounds)
+        for name, shape in weave.windowed.items():
+            mine = [*(past or {}).get(name, ()), *([closed[name]] if name in closed else [])]
+            if mine or name in counted_from:
+                since, until = after(name), bounds[1]
+                parts[name] = [part.since(since) for part in mine]
+                if name in counted_from and until is not None:
+                    parts[name] = [with_empty_instances(shape, parts[name], counted_from[name], since, until)]
+        found = {}
+        for name, of_query in parts.items():
+            shape, kind = weave.queries[name], weave.kinds[name]
+            tables = [answers(shape.select, shape.measures, part, kind) for part in of_query if len(part)]
+            if tables:
+                found[name] = pa.concat_tables(tables)
+        return found
+
+    def memory(self) -> Iterator[MemoryUse]:
+        """What open windows and groups take."""
+        for weave in self._weaves.values():
+            yield weave.memory()
+        for node in self._running:
+            yield self._running[node].memory()
+
+    def finish(self, cycle: CycleState) -> None:
+        """Hand over the groups that never close which the cycle has changed."""
+        for change in self._running.changes():
+            cycle.change(change)
+
+    def commit(self, cycle: int) -> None:
+        self._cycle = cycle
+        self._running.commit(cycle)
