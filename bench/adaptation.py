@@ -49,7 +49,7 @@ from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory
 from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 
 DEFINITIONS = {
@@ -199,10 +199,10 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
     return Run(name, tuple(float(each) for each in np.diff(marks)), sum(answers), tuple(decided))
 
 
-def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetwork:
+def _network(loom: Loom, rare: str | None, change_in: int | None) -> JoinStage:
     hosted, catalog = loom.catalog.settings(), loom.catalog
     if rare is None:
-        return CurrentNetwork(hosted, catalog, observed_before(catalog))
+        return JoinStage(hosted, catalog, observed_before(catalog))
     fixed = FixedStatistics(rare)
 
     def forced(cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -211,7 +211,7 @@ def _network(loom: Loom, rare: str | None, change_in: int | None) -> CurrentNetw
         fixed.rare = LAST_TWO if fixed.rare == FIRST_TWO else FIRST_TWO
         return places
 
-    return CurrentNetwork(hosted, catalog, fixed, Patience(looked_at=0), forced)
+    return JoinStage(hosted, catalog, fixed, Patience(looked_at=0), forced)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

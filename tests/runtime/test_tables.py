@@ -236,7 +236,7 @@ def test_rows_that_join_only_tables_are_not_stored(beside_oracle: Callable[[str]
     for cycle in range(3):
         assert run.take(s=[(cycle, "a"), (cycle, "b")]) == ""
         assert sorted(run.engine.last.logs) == ["table o", "table r"]
-    held = run.engine._runner._joins.network._held
+    held = run.engine._runner._joins._held
     assert {name: sum(chunk.table.num_rows for chunk in each.chunks) for name, each in held.items()} == {
         "table o": 2,
         "table r": 2,

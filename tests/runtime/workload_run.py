@@ -22,7 +22,7 @@ from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory
 from weft.runtime.sources.batches import Batch, BatchPart
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 
 #: The steps after which a second attempt finds the cycle undone.
 UNCOMMITTED = ("begin", "ingest", "weave", "keep", "answer", "compact", "deliver", "commit", "rename")
@@ -94,7 +94,7 @@ class Run:
         spark: SparkSession,
         directory: Path,
         workload: Workload | None = None,
-        network: Callable[[Catalog], CurrentNetwork] | None = None,
+        network: Callable[[Catalog], JoinStage] | None = None,
     ) -> None:
         """`network` makes the network of each engine."""
         self.spark = spark

@@ -30,7 +30,7 @@ from weft.runtime.failures.errors import MemoryLimit
 from weft.runtime.sources.batches import Batch
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.groups.stage import GroupStage
-from weft.runtime.stages.joins.stage import CurrentNetwork, JoinStage
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.operators import (
     Operator,
     OperatorId,
@@ -89,7 +89,7 @@ class CycleRunner:
         on_step: Step | None = None,
         settings: Settings | None = None,
         restored: PendingRestore | None = None,
-        network: CurrentNetwork | None = None,
+        network: JoinStage | None = None,
         folders: Folders | None = None,
     ) -> None:
         folders, settings = folders or Folders(), settings or Settings({})
@@ -99,7 +99,8 @@ class CycleRunner:
         self._store = StateStore(storage)
         self._account = MemoryAccount(settings.max_state)
         self._windows = WindowStage(self._logs, self._store, settings, self._account, restored)
-        self._joins = JoinStage(self._logs, self._account, network or CurrentNetwork(settings, folders=folders))
+        self._joins = network or JoinStage(settings, folders=folders)
+        self._joins.attach(self._logs, self._account)
         #: Joins come last: they run when nothing else can, and so in few Spark jobs.
         self._stages: tuple[Stage, ...] = (
             self._windows,

@@ -49,7 +49,7 @@ from weft.runtime.sources.shedding import (
 )
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
@@ -70,7 +70,7 @@ class CycleEngine:
         on_step: Step | None = None,
         memory_limit: int = 100_000,
         restored: PendingRestore | None = None,
-        network: CurrentNetwork | None = None,
+        network: JoinStage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`restored` is what was brought back while Spark started; `network` is how selections and joins are shared;
@@ -296,10 +296,10 @@ class CycleEngine:
             # What was in memory belongs to the attempt that failed.
             self._reset_runner()
 
-    def _reset_runner(self, network: CurrentNetwork | None = None, ahead: PendingRestore | None = None) -> None:
+    def _reset_runner(self, network: JoinStage | None = None, ahead: PendingRestore | None = None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
         settings = self._catalog.settings()
-        self._network = network or CurrentNetwork(settings, self._catalog, observed_before(self._catalog))
+        self._network = network or JoinStage(settings, self._catalog, observed_before(self._catalog))
         self._runner = CycleRunner(self._spark, self._storage, self._on_step, settings, ahead, self._network)
 
     # -- parts of the record ------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from weft.runtime.sources.batches import BatchReader
 from weft.runtime.sources.stream_sources import Sources, sources
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import errors_of
 from weft.runtime.state.offsets import offsets_of
@@ -60,7 +60,7 @@ class Engine(CycleEngine):
         on_step: Step | None = None,
         memory_limit: int = 100_000,
         restored: PendingRestore | None = None,
-        network: CurrentNetwork | None = None,
+        network: JoinStage | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(

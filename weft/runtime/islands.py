@@ -32,7 +32,7 @@ from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.state.commits import Commit, Held, HeldCycle, Island, StreamState, held_record, held_rows
 from weft.runtime.state.continuity import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
@@ -109,7 +109,7 @@ class Islands:
         settings = self.catalog.settings()
         # Labels in the logs have the numbers of nodes: nodes of this network get others.
         known = (int(node) for each in state.network.values() for node in each.labels)
-        network = CurrentNetwork(settings, folders=folders, first_node=max(known, default=0) + 1)
+        network = JoinStage(settings, folders=folders, first_node=max(known, default=0) + 1)
         return CycleRunner(self._spark, self._storage, None, settings, None, network, folders)
 
     def failure(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Exception | None:

@@ -19,7 +19,7 @@ from weft.catalog import Catalog
 from weft.explain.project import Project
 from weft.optimizer.network.redeciding import Patience
 from weft.optimizer.network.sizes import MeasuredSizes, SizeKind
-from weft.runtime.stages.joins.stage import CurrentNetwork
+from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.statistics import measured
 
@@ -50,8 +50,8 @@ class Shaken:
         self.orders: set[tuple[str, str]] = set()
         self.decisions = 0
 
-    def __call__(self, catalog: Catalog) -> CurrentNetwork:
-        self.network = CurrentNetwork(catalog.settings(), catalog, Fickle(self._pick), forced=self._forced)
+    def __call__(self, catalog: Catalog) -> JoinStage:
+        self.network = JoinStage(catalog.settings(), catalog, Fickle(self._pick), forced=self._forced)
         return self.network
 
     def _forced(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -95,8 +95,8 @@ FIRST_TWO, LAST_TWO = "(T1 x T2) x T3", "T1 x (T2 x T3)"
 HASTY = Patience(sustained=1, interval=2)
 
 
-def watching(catalog: Catalog) -> CurrentNetwork:
-    return CurrentNetwork(catalog.settings(), catalog, observed_before(catalog), HASTY)
+def watching(catalog: Catalog) -> JoinStage:
+    return JoinStage(catalog.settings(), catalog, observed_before(catalog), HASTY)
 
 
 def rows_that_meet(cycle: int, pair: str) -> dict[str, list[tuple[int, int, int]]]:
@@ -191,7 +191,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     run = Run(
         spark,
         tmp_path,
-        network=lambda catalog: CurrentNetwork(catalog.settings(), catalog, told, forced=lambda cycle, places: chosen),
+        network=lambda catalog: JoinStage(catalog.settings(), catalog, told, forced=lambda cycle, places: chosen),
     )
     run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))
     try:

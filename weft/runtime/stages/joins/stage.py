@@ -45,8 +45,11 @@ JOIN_ROWS = "the rows that joins look for"
 _log = logging.getLogger("weft")
 
 
-class CurrentNetwork:
-    """The plan of the network, what was prepared for it and what the driver holds of rows, between cycles."""
+class JoinStage(Stage):
+    """The plan of the network, what was prepared for it, the rows that the driver holds, and the pass of a cycle."""
+
+    kind = StageKind.JOINS
+    step = "network"
 
     def __init__(
         self,
@@ -77,7 +80,9 @@ class CurrentNetwork:
         self._held: dict[LogId, JoinIndex] = {}
         self._cycle: int | None = None
         self._tables: dict[LogId, tuple[Segment, ...]] = {}
-        self._pass: NetworkPass | None = None
+        self._pass: NetworkPass
+        self._logs: RowLogs
+        self._account: MemoryAccount
         self._operators: dict[str, Operator] = {}
         self._prepared: tuple[JoinGroup, ...] = ()
 
@@ -93,34 +98,27 @@ class CurrentNetwork:
     def _redeciding(self) -> Redeciding:
         return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._forced)
 
-    def begin(self, logs: RowLogs, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> NetworkPass:
-        """The network for a cycle after the last commit. In the driver its rows may take `room` bytes."""
+    def attach(self, logs: RowLogs, account: MemoryAccount) -> None:
+        """Run in cycles that have these logs and this account."""
+        self._logs, self._account = logs, account
+
+    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+        """Bring the network to the selects of the cycle, and drop what is not the state of the last commit."""
+        cycle, logs = spec.cycle, self._logs
         tables = {log: kept for log, kept in last.logs.items() if log.is_table}
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
         jobs = SparkJobs(logs.spark)
-        groups = self._groups(operators, last, cycle, room)
+        groups = self._groups(operators, last, cycle, self._account.room(JOIN_ROWS))
         state = JoinState(jobs, logs.storage, last, cycle, self._folders.of(cycle), self._held)
         self._pass = NetworkPass(groups, jobs, state, self.observing.sampling())
-        return self._pass
-
-    def committed(self, cycle: int) -> None:
-        """The cycle that was begun has been committed."""
-        if self._pass is not None and self._pass.state.cycle == cycle:
-            self._pass.hold()
-            try:
-                self.observing.see(self._pass)
-            except Exception:
-                # No answer depends on it, and plans can do with what was known before.
-                _log.warning("what the network was like in cycle %d is not known", cycle, exc_info=True)
-            self._cycle, self._pass = cycle, None
 
     def recorded(self, cycle: int) -> Numbers:
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
-    def memory(self) -> MemoryUse:
+    def memory(self) -> Iterator[MemoryUse]:
         """What the rows take that are held in the driver, with what they are sorted by."""
         held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
         largest = max(held, key=lambda name: held[name], default=None)
@@ -128,7 +126,7 @@ class CurrentNetwork:
         ids = sorted({id_ for of in readers for id_ in of})
         names = dict.fromkeys(self._operators[id_].running.query.name for id_ in ids if id_ in self._operators)
         size = 0 if largest is None else held[largest]
-        return MemoryUse(JOIN_ROWS, sum(held.values()), size, tuple(names), "or SET kernels = auto")
+        yield MemoryUse(JOIN_ROWS, sum(held.values()), size, tuple(names), "or SET kernels = auto")
 
     def _away(self, last: Commit, operators: Mapping[str, Operator], room: int) -> bool:
         """Whether kept rows stay with the executors: there are too many for the driver, or it is set so.
@@ -189,25 +187,7 @@ class CurrentNetwork:
             if held is not None and not held.has(names):
                 del self._held[each.name]
 
-
-class JoinStage(Stage):
-    """The network, and its pass through the cycle."""
-
-    kind = StageKind.JOINS
-    step = "network"
-
-    def __init__(self, logs: RowLogs, account: MemoryAccount, network: CurrentNetwork) -> None:
-        self._logs, self._account = logs, account
-        self.network = network
-        self._pass: NetworkPass
-
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
-        """Bring the network to the selects of the cycle."""
-        room = self._account.room(JOIN_ROWS)
-        self._pass = self.network.begin(self._logs, operators, last, spec.cycle, room)
-
-    def memory(self) -> Iterator[MemoryUse]:
-        yield self.network.memory()
+    # -- a cycle ------------------------------------------------------------------------------------------------------
 
     def takes(self, log: LogId) -> bool:
         """Whether the joins of a log are in the driver, which selects new rows while they are scanned."""
@@ -239,9 +219,10 @@ class JoinStage(Stage):
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the rows of joins that joins above them will look for."""
-        if self.network.settings.kernels == "driver":
+        if self.settings.kernels == "driver":
             # Kept rows cannot go to the executors when there is no room for them.
-            self._account.grow(self.network.memory())
+            for use in self.memory():
+                self._account.grow(use)
         state = self._pass.state
         for number, (group, live) in enumerate(state.live(self._pass.groups, cycle.event_time)):
             segments = live
@@ -257,4 +238,13 @@ class JoinStage(Stage):
 
     def commit(self, cycle: int) -> None:
         """Hold the rows of a cycle in the driver."""
-        self.network.committed(cycle)
+        if self._cycle == cycle or self._pass.state.cycle != cycle:
+            # The commit of an island that rests is reported in every cycle.
+            return
+        self._pass.hold()
+        try:
+            self.observing.see(self._pass)
+        except Exception:
+            # No answer depends on it, and plans can do with what was known before.
+            _log.warning("what the network was like in cycle %d is not known", cycle, exc_info=True)
+        self._cycle = cycle
