@@ -5,7 +5,7 @@ Every row is one partial. Its statistics are computed when a tree or a running a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from weft import algebra
 from weft.arrays.arrow_types import arrow_type
 from weft.kernels.aggregate_functions import FUNCTIONS
-from weft.kernels.statistic import Array, Columns, Statistic, Values
+from weft.kernels.statistic import Array, Columns, Values
 from weft.predicates.terms import text_of
 from weft.runtime.columnar.array_expressions import can_be_computed, computed
 from weft.runtime.columnar.physical_values import arrow, physical
@@ -27,19 +27,6 @@ from weft.windows.slicing import shared_edges
 
 
 @dataclass(frozen=True)
-class RowStatistic:
-    """A statistic of some expressions over a row."""
-
-    statistic: Statistic
-    arguments: tuple[algebra.Expression, ...]
-
-    @property
-    def name(self) -> str:
-        listed = ", ".join(f"{text_of(each)} {each.type}" for each in self.arguments)
-        return f"rows' {self.statistic.name}({listed})"
-
-
-@dataclass(frozen=True)
 class RowAggregate:
     """An aggregate over rows: its shape for trees and running aggregates, and how its texts are computed for a row."""
 
@@ -47,7 +34,8 @@ class RowAggregate:
     keys: Mapping[str, algebra.Expression]
     #: Expressions, or the first cycle that rows must have arrived in.
     conditions: Mapping[str, algebra.Expression | int]
-    statistics: Mapping[str, RowStatistic]
+    #: What each measure is a statistic of, by its name.
+    arguments: Mapping[str, tuple[algebra.Expression, ...]]
 
 
 def row_aggregate(select: algebra.Select, log: str, first: int) -> RowAggregate:
@@ -60,9 +48,10 @@ def row_aggregate(select: algebra.Select, log: str, first: int) -> RowAggregate:
     keys = {text_of(key): key for key in select.keys}
     where = [] if select.where is None else [select.where]
     conditions: dict[str, algebra.Expression | int] = {text_of(each): each for each in where}
-    statistics = [_statistics_of(each) for each in select.aggregates]
+    arguments: dict[str, tuple[algebra.Expression, ...]] = {}
+    measures = tuple(tuple(_measures_of(each, arguments)) for each in select.aggregates)
     after = [each.expression for each in select.outputs] + ([select.having] if select.having is not None else [])
-    values = [*where, *(arg for each in statistics for one in each for arg in one.arguments)]
+    values = [*where, *(each for of in arguments.values() for each in of)]
     keyed = [key for key in select.keys if not isinstance(key, algebra.Column)]
     if not all(map(can_be_computed, [*keyed, *values, *after])):
         raise NotWoven("it uses functions that are evaluated by Spark")
@@ -76,21 +65,24 @@ def row_aggregate(select: algebra.Select, log: str, first: int) -> RowAggregate:
         select.window,
         tuple(map(Condition, conditions)),
         tuple(text_of(key) for key in select.keys),
-        tuple(tuple(Measure(one.name, one.statistic, (), _not_read) for one in each) for each in statistics),
+        measures,
     )
-    return RowAggregate(shape, keys, conditions, {one.name: one for each in statistics for one in each})
+    return RowAggregate(shape, keys, conditions, arguments)
 
 
-def _statistics_of(aggregate: algebra.Aggregate) -> tuple[RowStatistic, ...]:
+def _measures_of(
+    aggregate: algebra.Aggregate, arguments: dict[str, tuple[algebra.Expression, ...]]
+) -> Iterator[Measure]:
+    """The measures of an aggregate; what they are statistics of is noted among the `arguments`."""
     function = FUNCTIONS.get(aggregate.function)
     if function is None or aggregate.distinct:
         raise NotWoven(f"{aggregate.function.upper()} needs the values themselves")
     types = [each.type for each in aggregate.args]
-    needs = function.needs(types)
-    return tuple(
-        RowStatistic(need.statistic, tuple(aggregate.args[place] for place in need.arguments if place < len(types)))
-        for need in needs
-    )
+    for need in function.needs(types):
+        needed = tuple(aggregate.args[place] for place in need.arguments if place < len(types))
+        name = f"rows' {need.statistic.name}({', '.join(f'{text_of(each)} {each.type}' for each in needed)})"
+        arguments[name] = needed
+        yield Measure(name, need.statistic, (), _not_read)
 
 
 #: The conditions in a word, a bit each.
@@ -155,7 +147,7 @@ def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> Partials:
     wanted = list(queries)
     keys = {text: key for each in wanted for text, key in each.keys.items()}
     conditions = {text: each for query in wanted for text, each in query.conditions.items()}
-    statistics = {name: each for query in wanted for name, each in query.statistics.items()}
+    arguments = {name: each for query in wanted for name, each in query.arguments.items()}
     decoders = {text: (number // _WORD, "bit", number % _WORD) for number, text in enumerate(conditions)}
     words = [list(conditions.values())[start : start + _WORD] for start in range(0, len(conditions), _WORD)]
     edges, clocks = shared_edges(each.shape.window for each in wanted if not each.shape.is_running), rows.clocks
@@ -174,7 +166,7 @@ def row_partials(rows: DriverRows, queries: Iterable[RowAggregate]) -> Partials:
             return measure.statistic.lift(rows.all_valid)
         if measure == latest_clock():
             return measure.statistic.lift(Values(clocks, rows.all_valid.valid))
-        arguments = [rows.values(each) for each in statistics[measure.name].arguments]
-        return measure.statistic.lift(*(arguments or [rows.all_valid]))
+        values = [rows.values(each) for each in arguments[measure.name]]
+        return measure.statistic.lift(*(values or [rows.all_valid]))
 
     return Partials(Layout(tuple(keys), decoders, len(words), ()), pa.table(columns), lift)

@@ -268,21 +268,23 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
     """
     groups = {each.name: each for each in network.groups}
     for join in network.groups:
-        way = _key_of_leg(join)
-        if way is None:
+        key = _key_of_leg(join)
+        if key is None:
             continue
-        rows, side = groups[join.legs[way.leg]], 1 - way.side
-        log = join.sides[side].name
+        side, leg, column = key
+        rows, log = groups[join.legs[leg]], join.sides[side].name
         new, held = network.fresh.get(rows.name), network.state.held.get(log)
-        if new is None or held is None or way.column not in new.table.column_names:
+        if new is None or held is None or column not in new.table.column_names:
             continue
         wanted = np.flatnonzero(new.membership.in_any(rows.feeding))
         tried = wanted[:: -(-len(wanted) // TRIED) or 1]
-        numbers, present = new.keys.of((way.column,))
+        numbers, present = new.keys.of((column,))
         # Rows without a key find nothing.
         with_key = tried[present[tried]]
         clocks = np.asarray(new.table[clock_of(0)])[with_key]
-        pairs = held.count(Lookup(numbers[with_key], clocks, *way.bounds), lookup_key_of(join, side))
+        band = band_between(leg, join.first_legs[side], join.uses)
+        bounds = (None, None) if band is None else (band.low, band.high)
+        pairs = held.count(Lookup(numbers[with_key], clocks, *bounds), lookup_key_of(join, side))
         # The join reads as large a share of the rows of a log as of those of this cycle.
         arrived = network.arrived.get(log, 0)
         share = network.rows_in(join.sides[side], join.parents(side)) / arrived if arrived else 1.0
@@ -291,18 +293,8 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
             yield join, pairs, possible
 
 
-@dataclass(frozen=True)
-class _KeyOfLeg:
-    """How rows of a leg are looked up by a join's key: the side that the leg is on, and its own column of the key."""
-
-    side: int
-    leg: int
-    column: str
-    bounds: tuple[int | None, int | None]
-
-
-def _key_of_leg(group: JoinGroup) -> _KeyOfLeg | None:
-    """The way from one leg of a join below to the log beside it, if the key is about that leg alone."""
+def _key_of_leg(group: JoinGroup) -> tuple[int, int, str] | None:
+    """The side of a log, and the leg of the join beside it that the key is about, if it is one, with its own column."""
     if group.on_executors or len(group.keys) != 1:
         return None
     sides = [number for number, side in enumerate(group.sides) if side.sides]
@@ -314,9 +306,5 @@ def _key_of_leg(group: JoinGroup) -> _KeyOfLeg | None:
     leg_name, _, local = name.removeprefix("t").partition("_")
     if looked_in.name.is_table or not leg_name.isdigit():
         return None
-    leg, other = int(leg_name) + group.first_legs[side], group.first_legs[1 - side]
-    if group.legs[leg].is_table:
-        return None
-    band = band_between(leg, other, group.uses)
-    bounds = (None, None) if band is None else (band.low, band.high)
-    return _KeyOfLeg(side, leg, column_of(0, local), bounds)
+    leg = int(leg_name) + group.first_legs[side]
+    return None if group.legs[leg].is_table else (1 - side, leg, column_of(0, local))

@@ -258,10 +258,6 @@ class NetworkPass:
                 answers.update(self._answers(each))
         return places, answers
 
-    def hold(self) -> None:
-        """Hold the rows of this cycle in the driver, now that it is committed."""
-        self.state.hold(self.groups, self.fresh)
-
     def rows_in(self, group: JoinGroup, nodes: Iterable[int]) -> int:
         """How many new rows of a group are in some nodes."""
         fresh = self.fresh.get(group.name)
@@ -271,9 +267,12 @@ class NetworkPass:
         """One pass over the new rows of each log, in one job."""
         new = self.state.views.new
         named: dict[str, JoinGroup] = {each.name: each for each in groups if each.name in new}
-        texts = [spark_jobs.new_rows(each, new[each.name], self.sampling.get(name)) for name, each in named.items()]
-        for name, rows in self.jobs.collected(texts).items():
-            self._take(named[name], rows)
+        texts = []
+        for name, each in named.items():
+            rows = spark_jobs.rows_of_log(each, new[each.name])
+            texts.append(spark_jobs.new_rows(each, rows, each.stored, self.sampling.get(name)))
+        for name, table in self.jobs.collected(texts).items():
+            self._take(named[name], table)
 
     def take_straight(self, group: JoinGroup, rows: pa.Table, watermark: Clock, is_logged: bool) -> pa.Table | None:
         """Take rows that are in no log, before the cycle comes to the network.

@@ -48,17 +48,8 @@ def _rows(group: JoinGroup, view: str, more: Sequence[str], also: Collection[str
     return f"SELECT *, {', '.join(f'{columns.values[v].text} AS {column_of(0, v)}' for v in values)} FROM ({rows})"
 
 
-def new_rows(group: JoinGroup, view: str, every: int | None) -> Packed:
-    """The new rows of a log that some node may want, and one in `every` of all rows, which are marked; None for none.
-
-    Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
-    one pass over the rows, and the condition of the others is still Spark's to check.
-    """
-    return _new_rows(group, rows_of_log(group, view), group.stored, every)
-
-
 def straight_rows(group: JoinGroup, rows: str, every: int | None, *, kept: bool) -> Packed:
-    """The same of rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
+    """New rows that are in no log and yet to be `judged`; with all that joins refer to if they will be `kept`.
 
     What they are judged by changes from cycle to cycle, and Spark would compile its plan again for every other
     constant.
@@ -66,7 +57,7 @@ def straight_rows(group: JoinGroup, rows: str, every: int | None, *, kept: bool)
     listed = {name: type_ for name, type_ in group.stored if name not in (ARRIVAL, LATE)}
     also = sorted(group.joined_by - {"clock"}) if kept else ()
     listed |= {column_of(0, local): group.columns.type_of(column_of(0, local)) for local in also}
-    return _new_rows(group, _rows(group, rows, (), also), list(listed.items()), every)
+    return new_rows(group, _rows(group, rows, (), also), list(listed.items()), every)
 
 
 def judged(group: JoinGroup, rows: pa.Table, watermark: Clock, cycle: int) -> pa.Table:
@@ -86,7 +77,12 @@ def rows_for_log(group: JoinGroup, rows: pa.Table, watermark: Clock, cycle: int)
     return pa.table({**values, CLOCK: rows[clock_of(0)], ARRIVAL: pa.array(np.full(number, cycle)), BEFORE: judged_by})
 
 
-def _new_rows(group: JoinGroup, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+def new_rows(group: JoinGroup, rows: str, stored: Sequence[tuple[str, DataType]], every: int | None) -> Packed:
+    """The new rows of a log that some node may want, and one in `every` of all rows, which are marked; None for none.
+
+    Rows that no node wants say how many rows satisfy a condition. The numbers of their values decide, so that there is
+    one pass over the rows, and the condition of the others is still Spark's to check.
+    """
     # What is computed of a row is left out: it would be computed of every row for this, and follows from the others.
     plain = [clock_of(0), *(column_of(0, local) for local in _read(group))]
     # Without a condition all rows come anyway.

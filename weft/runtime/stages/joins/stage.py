@@ -241,7 +241,7 @@ class JoinStage(Stage):
         if self._cycle == cycle or self._pass.state.cycle != cycle:
             # The commit of an island that rests is reported in every cycle.
             return
-        self._pass.hold()
+        self._pass.state.hold(self._pass.groups, self._pass.fresh)
         try:
             self.observing.see(self._pass)
         except Exception:
