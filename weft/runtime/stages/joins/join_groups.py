@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from itertools import product
 
 from weft.algebra import Call, Column, DataType, Expression, Field, Input, Select, Source, Table
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
@@ -88,8 +89,7 @@ class JoinGroup:
     #: The columns of a log that joins refer to, in whatever order they are made.
     joined_by: set[str] = field(default_factory=set)
     #: For each side the columns of its keys, if it has any (on executors: the one that holds their number), and the
-    #: conditions that
-    #: its rows satisfy, as SQL.
+    #: conditions that its rows satisfy, as SQL.
     key_columns: tuple[tuple[str, ...], ...] = ()
     side_conditions: tuple[str, ...] = ()
     #: Whether kept rows stay with the executors: see `stage.py`.
@@ -123,7 +123,11 @@ class JoinGroup:
 
     @cached_property
     def band(self) -> Band | None:
-        return band_of(self, self.uses)
+        """The narrowest band that its rows lie in, for one leg of either side; None if there is none."""
+        left, right = range(len(self.sides[0].legs)), range(len(self.sides[0].legs), len(self.legs))
+        bands = (band_between(*pair, self.uses) for pair in product(left, right))
+        found = (each for each in bands if each is not None)
+        return min(found, key=lambda band: (band.width, band.left, band.right), default=None)
 
     def ahead(self, side: int) -> tuple[int, int] | tuple[None, None]:
         """How much the clock of a row of a side can be ahead of that of a row of the other; None if by any time."""
@@ -344,15 +348,6 @@ class Band:
     def ahead(self, side: int) -> tuple[int, int]:
         """How much the clock of a row of a side can be ahead of that of a row of the other: at least, and at most."""
         return (self.low, self.high) if side == 1 else (-self.high, -self.low)
-
-
-def band_of(group: JoinGroup, uses: Iterable[Use]) -> Band | None:
-    """The narrowest band that the rows of a join lie in, for one leg of either side; None if there is none."""
-    _, first_right = group.first_legs
-    listed = list(uses)
-    pairs = [(left, right) for left in range(first_right) for right in range(first_right, len(group.legs))]
-    bands = [band for pair in pairs if (band := band_between(*pair, listed)) is not None]
-    return min(bands, key=lambda band: (band.width, band.left, band.right), default=None)
 
 
 def band_between(left: int, right: int, uses: Sequence[Use]) -> Band | None:

@@ -1,13 +1,8 @@
 """DISTINCT, UNION, INTERSECT and EXCEPT: over history (docs/semantics.md, "Rows without windows"), and between window
 instances.
 
-Both kinds of operator live from cycle to cycle and are no more than a copy of their log:
-
-    operator.take(…)          the rows that are emitted in a cycle
-    operator.changed()        what that cycle adds to the log
-    operator.whole()          all that the log needs to hold, in place of what was added so far
-    operator.remember(log)    in a new operator: what its log says, and then it goes on as if nothing had happened
-    operator.bytes_held       about the memory that it takes
+Both kinds of operator live from cycle to cycle and are no more than a copy of their log: `changed` is what the last
+cycle adds to it, `whole` all that it needs to hold in place of what was added so far.
 """
 
 from __future__ import annotations
