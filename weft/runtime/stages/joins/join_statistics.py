@@ -119,8 +119,8 @@ class JoinStatistics:
 
     def see(self, network: NetworkPass) -> None:
         """Count what a cycle has done."""
-        before = {log: sum(each.all_rows for each in segments) for log, segments in network.state.last.logs.items()}
-        arrived, cycle = network.arrived, network.state.cycle
+        before = {log: sum(each.all_rows for each in segments) for log, segments in network.last.logs.items()}
+        arrived, cycle = network.arrived, network.cycle
 
         def combinations(legs: Sequence[LogId]) -> int:
             known = [before.get(log, 0) for log in legs]
@@ -273,7 +273,7 @@ def trial_lookups(network: NetworkPass, before: Mapping[LogId, int]) -> Iterator
             continue
         side, leg, column = key
         rows, log = groups[join.legs[leg]], join.sides[side].name
-        new, held = network.fresh.get(rows.name), network.state.held.get(log)
+        new, held = network.fresh.get(rows.name), network.held.get(log)
         if new is None or held is None or column not in new.table.column_names:
             continue
         wanted = np.flatnonzero(new.membership.in_any(rows.feeding))

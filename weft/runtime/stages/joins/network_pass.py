@@ -47,10 +47,16 @@ _LARGEST = (1 << 63) - 1
 _WORTH_COMPILING = 100_000
 
 
-@dataclass
-class JoinState:
-    """What is kept of groups before a cycle, and after it."""
+def _needed(group: JoinGroup) -> dict[int, int]:
+    """For each node whose rows joins above look for in later cycles, the first cycle whose rows are seen."""
+    return {node: first for node, first in group.awaited_from.items() if node in group.feeding}
 
+
+@dataclass
+class NetworkPass:
+    """The network in one cycle: what has been evaluated so far, and what is kept of groups before it and after it."""
+
+    groups: Sequence[JoinGroup]
     jobs: spark_jobs.SparkJobs
     storage: Storage
     last: Commit
@@ -58,17 +64,137 @@ class JoinState:
     folder: str
     #: What the driver holds of rows from before this cycle, by group, as of the last commit.
     held: dict[LogId, lookups.JoinIndex]
+    #: For each log how many rows come for one of the sample; logs of which nothing is known have none.
+    sampling: Mapping[str, int]
+    #: How many rows each log got in this cycle, when all have got theirs.
+    arrived: Mapping[LogId, int] = field(default_factory=dict)
+    #: What is new in each group; nothing for those that have no rows.
+    fresh: dict[LogId, lookups.NewRows] = field(default_factory=dict)
     #: Where Spark finds the rows of logs.
     views: Views = field(default_factory=lambda: Views({}, {}))
     #: How the rows of groups are labelled, by group.
     states: dict[LogId, FamilyState] = field(default_factory=dict)
+    #: For each group the least clock of rows that later cycles may need; None for all.
+    since: dict[LogId, Clock] = field(default_factory=dict)
     #: Pairs of this cycle, and pairs of earlier rows that had to be put together now, by group.
     _added: dict[LogId, list[Segment]] = field(default_factory=dict)
     _made_up: dict[LogId, list[Segment]] = field(default_factory=dict)
     #: What was read in this cycle of rows that the driver should hold.
     _read_again: dict[LogId, lookups.JoinIndex] = field(default_factory=dict)
-    #: For each group the least clock of rows that later cycles may need; None for all.
-    since: dict[LogId, Clock] = field(default_factory=dict)
+    _done: set[str] = field(default_factory=set)
+
+    def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
+        """Evaluate all groups whose logs have got their new rows: the places that are answered, and the answers."""
+        self.views = views
+        places: set[str] = set()
+        answers: dict[str, pa.Table] = {}
+        waiting = (each for each in self.groups if each.name not in self._done)
+        ready = [each for each in waiting if settled.issuperset(each.legs)]
+        # Lower levels come first.
+        for level, alike in groupby(ready, lambda each: each.level):
+            here = list(alike)
+            (self._join if level else self._select)(here)
+            for each in here:
+                self._done.add(each.name)
+                places.update(select.place for select in each.selects)
+                answers.update(self._answers(each))
+        return places, answers
+
+    def rows_in(self, group: JoinGroup, nodes: Iterable[int]) -> int:
+        """How many new rows of a group are in some nodes."""
+        fresh = self.fresh.get(group.name)
+        return 0 if fresh is None else int(fresh.membership.in_any(nodes).sum())
+
+    def _select(self, groups: Iterable[JoinGroup]) -> None:
+        """One pass over the new rows of each log, in one job."""
+        new = self.views.new
+        named: dict[str, JoinGroup] = {each.name: each for each in groups if each.name in new}
+        texts = []
+        for name, each in named.items():
+            rows = spark_jobs.rows_of_log(each, new[each.name])
+            texts.append(spark_jobs.new_rows(each, rows, each.stored, self.sampling.get(name)))
+        for name, table in self.jobs.collected(texts).items():
+            self._take(named[name], table)
+
+    def take_straight(self, group: JoinGroup, rows: pa.Table, watermark: Clock, is_logged: bool) -> pa.Table | None:
+        """Take rows that are in no log, before the cycle comes to the network.
+
+        What comes back, for a log that later cycles read, are the ones that joins may look for.
+        """
+        self._take(group, spark_jobs.judged(group, rows, watermark, self.cycle))
+        if not is_logged:
+            return None
+        wanted = self.fresh[group.name].membership.in_any(group.feeding)
+        return spark_jobs.rows_for_log(group, rows.filter(pa.array(wanted)), watermark, self.cycle)
+
+    def _take(self, group: JoinGroup, table: pa.Table) -> None:
+        sample = np.asarray(table[spark_jobs.SAMPLED]) if group.condition else None
+        rows = table.drop_columns([spark_jobs.SAMPLED])
+        self.fresh[group.name] = lookups.NewRows(rows, group.evaluator.of(rows), sample)
+
+    # -- joins --------------------------------------------------------------------------------------------------------
+
+    def _join(self, groups: Sequence[JoinGroup]) -> None:
+        """All joins of one level."""
+        for each in groups:
+            self.label(each)
+        probes = {each: lookups.probes_of(each, self.fresh) for each in groups}
+        pairs: dict[JoinGroup, list[pa.Table]] = {each: [] for each in groups}
+        for probe, found in self._met([probe for both in probes.values() for probe in both]):
+            pairs[probe.group].append(found)
+        for each, both in probes.items():
+            if len(both) == 2:
+                pairs[each].append(lookups.both_new(*both))
+        tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
+        for each, table in self.jobs.with_computed(tables).items():
+            membership = self.membership(each, table)
+            labelled = self.keep(each, table, membership) if each.feeding else table
+            self.fresh[each.name] = lookups.NewRows(labelled, membership)
+
+    def _met(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
+        """New rows with the kept rows of the other side that they may meet."""
+        yield from self._met_on_executors([probe for probe in probes if probe.group.on_executors])
+        for probe in probes:
+            held = None if probe.group.on_executors else self.held_rows(probe.other)
+            if held is not None:
+                yield from ((probe, table) for table in lookups.with_held(probe, held))
+
+    def _met_on_executors(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
+        """The same where kept rows stay with the executors, in one job for all probes."""
+        asked = [(probe, rows) for probe in probes if (rows := self.before(probe.other)) is not None]
+        if not asked:
+            return
+        view = self.jobs.view(lookups.probe_table([probe for probe, _ in asked]))
+        texts = [
+            spark_jobs.probed(probe.group, 1 - probe.side, rows, view, lookups.salt(number), str(number))
+            for number, (probe, rows) in enumerate(asked)
+        ]
+        compiled = self.is_worth_compiling(probe.other for probe, _ in asked)
+        for name, table in self.jobs.collected(texts, compiled=compiled).items():
+            probe, _ = asked[int(name)]
+            yield probe, probe.met(np.asarray(table[spark_jobs.ROW]), table)
+
+    def _answers(self, group: JoinGroup) -> Iterator[tuple[str, pa.Table]]:
+        """The rows of every select that reads a group, with their clocks."""
+        fresh = self.fresh.get(group.name)
+        if fresh is None or not group.selects:
+            return
+        columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
+        clocks = pa.array(lookups.clocks_of(fresh.table, len(group.legs)))
+        arrivals = np.asarray(fresh.table[ARRIVAL])
+        earliest = int(arrivals.min(initial=_LARGEST))
+        rows_of: dict[int, Positions] = {}
+        for select in group.selects:
+            if select.node not in rows_of:
+                rows_of[select.node] = fresh.membership.rows(select.node)
+            rows = rows_of[select.node]
+            if select.first > earliest:
+                rows = rows[arrivals[rows] >= select.first]
+            if len(rows):
+                taken = pa.array(rows)
+                arrays = [to_outside(columns[name].take(taken), output.type) for output, name in select.outputs]
+                names = [*map(column, range(len(arrays))), CLOCK]
+                yield select.place, pa.table([*arrays, clocks.take(taken)], names=names)
 
     # -- rows from before this cycle ----------------------------------------------------------------------------------
 
@@ -193,20 +319,20 @@ class JoinState:
             segments.setdefault(group.name, []).append(segment)
         return labelled
 
-    def live(self, groups: Sequence[JoinGroup], event_time: EventTime) -> Iterator[tuple[JoinGroup, list[Segment]]]:
+    def live(self, event_time: EventTime) -> Iterator[tuple[JoinGroup, list[Segment]]]:
         """The segments of each group that later cycles may need."""
-        self.since = {each.name: needed_since(each.reach, event_time) for each in groups}
-        for each in groups:
+        self.since = {each.name: needed_since(each.reach, event_time) for each in self.groups}
+        for each in self.groups:
             if each.feeding and each.sides:
                 since = self.since[each.name]
                 segments = [*self._segments(each.name), *self._added.get(each.name, ())]
                 yield each, [s for s in segments if since is None or s.max_clock is None or s.max_clock >= since]
 
-    def hold(self, groups: Sequence[JoinGroup], fresh: Mapping[LogId, lookups.NewRows]) -> None:
+    def hold(self) -> None:
         """Hold the rows of this cycle as well, now that it is committed."""
         before = {**self.held, **self._read_again}
         self.held.clear()
-        for each in groups:
+        for each in self.groups:
             name, needed = each.name, _needed(each)
             held = before.get(name, lookups.JoinIndex({}))
             is_whole = held.covers(needed, self.cycle) or not self._segments(name)
@@ -214,142 +340,9 @@ class JoinState:
                 # What lacks rows will be read when a kept row is looked for.
                 continue
             held.since = {node: min(first, self.cycle) for node, first in needed.items()}
-            if name in fresh:
-                rows = fresh[name].table.filter(pa.array(fresh[name].membership.in_any(needed)))
+            if name in self.fresh:
+                fresh = self.fresh[name]
+                rows = fresh.table.filter(pa.array(fresh.membership.in_any(needed)))
                 held.add(rows, lookups.clocks_of(rows, len(each.legs)))
             held.expire(self.since.get(name))
             self.held[name] = held
-
-
-def _needed(group: JoinGroup) -> dict[int, int]:
-    """For each node whose rows joins above look for in later cycles, the first cycle whose rows are seen."""
-    return {node: first for node, first in group.awaited_from.items() if node in group.feeding}
-
-
-@dataclass
-class NetworkPass:
-    """The network in one cycle: what has been evaluated so far, and what is to be kept of it."""
-
-    groups: Sequence[JoinGroup]
-    jobs: spark_jobs.SparkJobs
-    state: JoinState
-    #: For each log how many rows come for one of the sample; logs of which nothing is known have none.
-    sampling: Mapping[str, int] = field(default_factory=dict)
-    #: How many rows each log got in this cycle, when all have got theirs.
-    arrived: Mapping[LogId, int] = field(default_factory=dict)
-    #: What is new in each group; nothing for those that have no rows.
-    fresh: dict[LogId, lookups.NewRows] = field(default_factory=dict)
-    _done: set[str] = field(default_factory=set)
-
-    def advance(self, settled: frozenset[str], views: Views) -> tuple[set[str], dict[str, pa.Table]]:
-        """Evaluate all groups whose logs have got their new rows: the places that are answered, and the answers."""
-        self.state.views = views
-        places: set[str] = set()
-        answers: dict[str, pa.Table] = {}
-        waiting = (each for each in self.groups if each.name not in self._done)
-        ready = [each for each in waiting if settled.issuperset(each.legs)]
-        # Lower levels come first.
-        for level, alike in groupby(ready, lambda each: each.level):
-            here = list(alike)
-            (self._join if level else self._select)(here)
-            for each in here:
-                self._done.add(each.name)
-                places.update(select.place for select in each.selects)
-                answers.update(self._answers(each))
-        return places, answers
-
-    def rows_in(self, group: JoinGroup, nodes: Iterable[int]) -> int:
-        """How many new rows of a group are in some nodes."""
-        fresh = self.fresh.get(group.name)
-        return 0 if fresh is None else int(fresh.membership.in_any(nodes).sum())
-
-    def _select(self, groups: Iterable[JoinGroup]) -> None:
-        """One pass over the new rows of each log, in one job."""
-        new = self.state.views.new
-        named: dict[str, JoinGroup] = {each.name: each for each in groups if each.name in new}
-        texts = []
-        for name, each in named.items():
-            rows = spark_jobs.rows_of_log(each, new[each.name])
-            texts.append(spark_jobs.new_rows(each, rows, each.stored, self.sampling.get(name)))
-        for name, table in self.jobs.collected(texts).items():
-            self._take(named[name], table)
-
-    def take_straight(self, group: JoinGroup, rows: pa.Table, watermark: Clock, is_logged: bool) -> pa.Table | None:
-        """Take rows that are in no log, before the cycle comes to the network.
-
-        What comes back, for a log that later cycles read, are the ones that joins may look for.
-        """
-        self._take(group, spark_jobs.judged(group, rows, watermark, self.state.cycle))
-        if not is_logged:
-            return None
-        wanted = self.fresh[group.name].membership.in_any(group.feeding)
-        return spark_jobs.rows_for_log(group, rows.filter(pa.array(wanted)), watermark, self.state.cycle)
-
-    def _take(self, group: JoinGroup, table: pa.Table) -> None:
-        sample = np.asarray(table[spark_jobs.SAMPLED]) if group.condition else None
-        rows = table.drop_columns([spark_jobs.SAMPLED])
-        self.fresh[group.name] = lookups.NewRows(rows, group.evaluator.of(rows), sample)
-
-    # -- joins --------------------------------------------------------------------------------------------------------
-
-    def _join(self, groups: Sequence[JoinGroup]) -> None:
-        """All joins of one level."""
-        for each in groups:
-            self.state.label(each)
-        probes = {each: lookups.probes_of(each, self.fresh) for each in groups}
-        pairs: dict[JoinGroup, list[pa.Table]] = {each: [] for each in groups}
-        for probe, found in self._met([probe for both in probes.values() for probe in both]):
-            pairs[probe.group].append(found)
-        for each, both in probes.items():
-            if len(both) == 2:
-                pairs[each].append(lookups.both_new(*both))
-        tables = {each: pa.concat_tables(parts) for each, parts in pairs.items() if parts}
-        for each, table in self.jobs.with_computed(tables).items():
-            membership = self.state.membership(each, table)
-            labelled = self.state.keep(each, table, membership) if each.feeding else table
-            self.fresh[each.name] = lookups.NewRows(labelled, membership)
-
-    def _met(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
-        """New rows with the kept rows of the other side that they may meet."""
-        yield from self._met_on_executors([probe for probe in probes if probe.group.on_executors])
-        for probe in probes:
-            held = None if probe.group.on_executors else self.state.held_rows(probe.other)
-            if held is not None:
-                yield from ((probe, table) for table in lookups.with_held(probe, held))
-
-    def _met_on_executors(self, probes: Sequence[lookups.JoinProbe]) -> Iterator[tuple[lookups.JoinProbe, pa.Table]]:
-        """The same where kept rows stay with the executors, in one job for all probes."""
-        asked = [(probe, rows) for probe in probes if (rows := self.state.before(probe.other)) is not None]
-        if not asked:
-            return
-        view = self.jobs.view(lookups.probe_table([probe for probe, _ in asked]))
-        texts = [
-            spark_jobs.probed(probe.group, 1 - probe.side, rows, view, lookups.salt(number), str(number))
-            for number, (probe, rows) in enumerate(asked)
-        ]
-        compiled = self.state.is_worth_compiling(probe.other for probe, _ in asked)
-        for name, table in self.jobs.collected(texts, compiled=compiled).items():
-            probe, _ = asked[int(name)]
-            yield probe, probe.met(np.asarray(table[spark_jobs.ROW]), table)
-
-    def _answers(self, group: JoinGroup) -> Iterator[tuple[str, pa.Table]]:
-        """The rows of every select that reads a group, with their clocks."""
-        fresh = self.fresh.get(group.name)
-        if fresh is None or not group.selects:
-            return
-        columns = {name: fresh.table[name].combine_chunks() for name in fresh.table.column_names}
-        clocks = pa.array(lookups.clocks_of(fresh.table, len(group.legs)))
-        arrivals = np.asarray(fresh.table[ARRIVAL])
-        earliest = int(arrivals.min(initial=_LARGEST))
-        rows_of: dict[int, Positions] = {}
-        for select in group.selects:
-            if select.node not in rows_of:
-                rows_of[select.node] = fresh.membership.rows(select.node)
-            rows = rows_of[select.node]
-            if select.first > earliest:
-                rows = rows[arrivals[rows] >= select.first]
-            if len(rows):
-                taken = pa.array(rows)
-                arrays = [to_outside(columns[name].take(taken), output.type) for output, name in select.outputs]
-                names = [*map(column, range(len(arrays))), CLOCK]
-                yield select.place, pa.table([*arrays, clocks.take(taken)], names=names)

@@ -23,7 +23,7 @@ from weft.runtime.stages.cycle_state import CycleState, RowLogs
 from weft.runtime.stages.joins.join_groups import JoinGroup, join_groups_of
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.lookups import JoinIndex
-from weft.runtime.stages.joins.network_pass import JoinState, NetworkPass
+from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import prepare
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs, straight_rows
@@ -111,8 +111,8 @@ class JoinStage(Stage):
         self._tables = tables
         jobs = SparkJobs(logs.spark)
         groups = self._groups(operators, last, cycle, self._account.room(JOIN_ROWS))
-        state = JoinState(jobs, logs.storage, last, cycle, self._folders.of(cycle), self._held)
-        self._pass = NetworkPass(groups, jobs, state, self.observing.sampling())
+        folder, sampling = self._folders.of(cycle), self.observing.sampling()
+        self._pass = NetworkPass(groups, jobs, logs.storage, last, cycle, folder, self._held, sampling)
 
     def recorded(self, cycle: int) -> Numbers:
         """What a cycle that has been committed records of the network."""
@@ -223,25 +223,24 @@ class JoinStage(Stage):
             # Kept rows cannot go to the executors when there is no room for them.
             for use in self.memory():
                 self._account.grow(use)
-        state = self._pass.state
-        for number, (group, live) in enumerate(state.live(self._pass.groups, cycle.event_time)):
+        for number, (group, live) in enumerate(self._pass.live(cycle.event_time)):
             segments = live
             if are_many(live):
                 cycle.begin_compaction()
-                rows, since = state.read(group, live), state.since[group.name]
+                rows, since = self._pass.read(group, live), self._pass.since[group.name]
                 path = f"{cycle.folder}/network-compacted-{number}"
                 segments = self._logs.compacted(rows, clock_of_rows(len(group.legs)), since, path)
             cycle.keep(group.name, segments)
-        cycle.labels = state.states
+        cycle.labels = self._pass.states
         self._pass.arrived = cycle.new_rows
         self._pass.jobs.drop_views()
 
     def commit(self, cycle: int) -> None:
         """Hold the rows of a cycle in the driver."""
-        if self._cycle == cycle or self._pass.state.cycle != cycle:
+        if self._cycle == cycle or self._pass.cycle != cycle:
             # The commit of an island that rests is reported in every cycle.
             return
-        self._pass.state.hold(self._pass.groups, self._pass.fresh)
+        self._pass.hold()
         try:
             self.observing.see(self._pass)
         except Exception:
