@@ -21,10 +21,9 @@ query need not have written, and which lets its rows be thrown away before the j
     r1.amount > 1000000,  r2.amount > 0.5*r1.amount,  r3.amount = r2.amount
       →  r2.amount > 500000,  r3.amount > 500000
 
-A comparison hands on the lower end of the values of one side, the upper end, or, if it is an equality, all of them. The
-other side is a multiple of it plus a constant, or for texts and DOUBLEs the same. Sides may be sums of several columns
-of one input. What is inferred is the same whatever the order of the conditions: all ways are followed, each comparison
-being used once on a way, which ends `a > 2*b, b > 2*a` too.
+A comparison hands on the lower end of the values of one side, the upper end, or, if it is an equality, all of them.
+What is inferred is the same whatever the order of the conditions: all ways are followed, each comparison being used
+once on a way, which ends `a > 2*b, b > 2*a` too.
 """
 
 from __future__ import annotations

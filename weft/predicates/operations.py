@@ -5,9 +5,6 @@ held against all others together; for single inputs, inference has found already
 
     T2.amount > 0  and  T1.amount < 5*T2.amount     imply     T1.amount < 10*T2.amount
 
-Renaming gives different inputs different names, so a condition keeps its shape: one disjunction of as many literals.
-All that can change is the order of the names, and with it the orientation of a sum or of a comparison.
-
 **Standard aliases.** An input is called by the name of what it reads, `F.amount`. Inputs that read the same are told
 apart by numbers, T1, T2 and so on, and any of them can be T1: k inputs of one table have k! assignments. To find an
 equal set there is no need to try them all. Most inputs differ in what is said of them: in their selections, in their

@@ -89,8 +89,8 @@ def variable(atom: Atom) -> Polynomial:
     return Polynomial((((atom,), Fraction(1)),))
 
 
-def plus(*polynomials: Polynomial) -> Polynomial:
-    return _sum(term for each in polynomials for term in each.terms)
+def plus(left: Polynomial, right: Polynomial) -> Polynomial:
+    return _sum((*left.terms, *right.terms))
 
 
 def scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:

@@ -7,8 +7,7 @@ what is in the way is what it demands beyond that:
     wanted      T1.k = T2.k, T1.amount > 50000,  T1.ts - T2.ts >= -5
     in the way  T1.amount > 100000                             in its place: T1.amount > 50000
 
-The nearest is the one over the same anchors with the most conditions that follow from what is wanted. The two inputs of
-a join may change places.
+The nearest is the one over the same anchors with the most conditions that follow from what is wanted.
 """
 
 from __future__ import annotations

@@ -140,11 +140,10 @@ def order_of_part(nodes: Nodes, part: Part) -> Order:
 
 
 def _order_below(nodes: Nodes, number: int, inputs: tuple[int, ...]) -> Order:
-    entry = nodes[number]
+    # Selections do not change the order.
+    entry = nodes[nodes[number].anchor]
     if not entry.parents:
         return inputs[0]
-    if entry.is_selection:
-        return _order_below(nodes, entry.parents[0], inputs)
     left, right = entry.parents
     width = len(nodes[left].legs)
     return _ordered(_order_below(nodes, left, inputs[:width]), _order_below(nodes, right, inputs[width:]))
