@@ -85,7 +85,7 @@ class Check:
 
     value: Value
     operator: str
-    bound: Place | None
+    bound: Place | ValueSet | None
     values: ValueSet = field(compare=False, repr=False)
 
 

@@ -30,7 +30,6 @@ from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import Transport, message_of, reply_mailbox, send, source_mailbox
-from weft.federation.live.stream_interest import Interest, as_json
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 #: Seconds without a batch after which it is said that the owner is waited for.
@@ -95,12 +94,12 @@ def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Strea
 def fetched(
     transport: Transport,
     ledger: FederationLedger,
-    interests: Mapping[str, Interest],
+    queries: Sequence[StandingQuery],
     numbers: Mapping[str, Sequence[int]],
     idle: Callable[[], None],
     say: Callable[[str], None] = lambda sentence: None,
 ) -> dict[tuple[str, int], pa.Table]:
-    """The wanted rows of batches, by stream and number. Owners that are away are waited for: `idle` is called.
+    """The rows of batches that queries want, by stream and number. Owners are waited for: `idle` is called.
 
     Raises BatchGoneError if one is not kept any more.
     """
@@ -108,7 +107,8 @@ def fetched(
     for stream, listed in numbers.items():
         identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
         mailbox = reply_mailbox(identity)
-        fields = {"stream": stream, "numbers": list(listed), "interest": as_json(interests[stream]), "reply": mailbox}
+        fields = {"stream": stream, "numbers": list(listed), "reply": mailbox}
+        fields |= {"place": ledger.place, "queries": [each.birth for each in queries]}
         send(transport, source_mailbox(owner), identity, "replay", fields)
         late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
         answered = _answered(transport, mailbox, len(listed), idle, partial(say, late))

@@ -25,7 +25,7 @@ import pyarrow as pa
 from weft.federation.live import messages
 from weft.federation.live.engine_incarnation import Address, EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
-from weft.federation.live.ledger import BatchMark, Follower, StandingQuery, interests_of
+from weft.federation.live.ledger import BatchMark, Follower, StandingQuery
 from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
@@ -184,8 +184,8 @@ class Provider:
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
             ledger, numbers = self._follower.ledger, {entry.stream: [entry.number]}
-            wanted = ledger.interests(self.site)
-            return fetched(self._transport, ledger, wanted, numbers, self._idle, self._say)[entry.stream, entry.number]
+            mine = ledger.run_by(self.site)
+            return fetched(self._transport, ledger, mine, numbers, self._idle, self._say)[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
     def _part(self, batch: messages.BatchPublished, part: messages.PublishedPart) -> pa.Table | None:
@@ -233,7 +233,7 @@ class Provider:
             beginning[begins[each.birth]].append(each)
             if each.ended is not None:
                 ending[each.ended].append(each.name)
-        rows = fetched(self._transport, ledger, interests_of(mine), numbers, self._idle, self._say)
+        rows = fetched(self._transport, ledger, mine, numbers, self._idle, self._say)
         # A query is fed what is behind the place where it begins.
         for place in sorted({*batches, *beginning, *ending}):
             if place in batches:

@@ -31,9 +31,9 @@ from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.federation.federation_errors import FederationError
 from weft.federation.live import messages
-from weft.federation.live.ledger import Follower
+from weft.federation.live.ledger import Follower, interests_of
 from weft.federation.live.site_directory import Mailbox, RoleStore
-from weft.federation.live.stream_interest import Interest, from_json
+from weft.federation.live.stream_interest import Interest
 from weft.files.atomic import private_folder, publish
 from weft.runtime.sources import replay
 
@@ -150,6 +150,9 @@ class SourceAgent:
             return False
         number, message = found
         if message.kind == "replay":
+            if self._follower.ledger.place < message["place"]:
+                # The log up to there says what the queries are that want rows: it is read first.
+                return False
             self._replay(message)
         elif message.kind == "release" and message["stream"] in self._files:
             self._files[message["stream"]].delete(message["before"])
@@ -158,7 +161,8 @@ class SourceAgent:
 
     def _replay(self, message: messages.SiteMessage) -> None:
         """Send batches again, as far as they are wanted, or say that one is not kept any more."""
-        files, interest = self._files[message["stream"]], from_json(message["interest"])
+        ledger, files = self._follower.ledger, self._files[message["stream"]]
+        interest = interests_of([ledger.queries[birth] for birth in message["queries"]])[message["stream"]]
         at = 0
         for number in message["numbers"]:
             rows = files.rows(number)
