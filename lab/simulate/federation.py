@@ -137,7 +137,7 @@ class Simulation:
             way = [
                 int(new.home[number]),
                 root,
-                *(self.coordinator.network.number[step.candidates[0].target] for step in decision.steps),
+                *(self.coordinator.network.number[step.target] for step in decision.steps),
             ]
             for a, b in pairwise(way):
                 self.wires.send("route", a, b, _nothing)
@@ -226,7 +226,7 @@ class Simulation:
             Moment(
                 self.events.now / SECOND,
                 len(coordinator.queries),
-                cut.total,
+                cut,
                 float(per_capability.std()) / mean if mean else 0.0,
                 float(per_capability.max()) / mean if mean else 0.0,
                 self._moves,

@@ -69,7 +69,7 @@ def measure(quick: bool) -> list[Course]:
         simulation.events.run_until(seconds(world.round_every * rounds))
         end, home = coordinator.placement, coordinator.queries.home.astype(np.int32)
         given_now = given.network, given.substreams, coordinator.queries
-        cuts = [edge_cut(*given_now, each).total for each in (end, home)]
+        cuts = [edge_cut(*given_now, each) for each in (end, home)]
         costs = [true_cost(given.trees, *given_now, each).total for each in (end, home)]
         sent = dict(simulation.wires.sent)
         found.append(Course(scheme, simulation.moments, cuts[0] / cuts[1], costs[0] / costs[1], sent))

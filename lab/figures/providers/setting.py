@@ -76,7 +76,7 @@ class Judged:
 
 def judged(given: Setting, queries: QuerySet, name: str, placement: Placement, cpu_seconds: float = 0.0) -> Judged:
     naive = queries.home.astype(np.int32)
-    cuts = [edge_cut(given.network, given.substreams, queries, each).total for each in (placement, naive)]
+    cuts = [edge_cut(given.network, given.substreams, queries, each) for each in (placement, naive)]
     costs = [true_cost(given.trees, given.network, given.substreams, queries, each) for each in (placement, naive)]
     load = loads(queries, placement, len(given.network.providers))
     return Judged(

@@ -61,10 +61,10 @@ def test_a_new_query_is_routed_and_the_way_is_shown() -> None:
     coordinator = federation()
     new = chosen(coordinator.queries, [5])
     (decision,) = coordinator.register(["again"], new)
-    assert coordinator.provider_of("again") == decision.provider == decision.steps[-1].candidates[0].target
+    assert coordinator.provider_of("again") == decision.provider == decision.steps[-1].target
     assert decision.steps[0].coordinator == coordinator.network.providers[coordinator.tree.leader]
     for step in decision.steps:
-        assert [each.cost for each in step.candidates] == sorted(each.cost for each in step.candidates)
+        assert list(step.costs.values()) == sorted(step.costs.values())
     text = route_text(decision)
     assert text.startswith(f"again goes to {decision.provider}")
     assert f"chose {decision.provider}:" in text

@@ -14,6 +14,7 @@ from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
 from weft.federation.live.engine_incarnation import CycleStore
+from weft.runtime.sinks.publishing import PublishedRows
 
 
 class Crash(BaseException):
@@ -56,8 +57,8 @@ class OracleEngine:
         read = {name: _rows(self._streams[name], pq.read_table(path)) for name, path in rows.items()}
         self._at("cycle")
         found = self._cycle(number, read, dict(clocks))
-        tables = {name: (_table(self._queries[name], answers), None) for name, answers in found.items()}
-        self._answers.write(number, tables)
+        tables = {name: _table(self._queries[name], answers) for name, answers in found.items()}
+        self._answers.write(number, [PublishedRows(name, 0, 0, rows, None) for name, rows in tables.items()])
         self._at("written")
         self._keep(("cycle", number, read, dict(clocks)))
         self._at("committed")

@@ -163,7 +163,7 @@ class SmallFederation:
         for other in set(self.providers) - {site}:
             self._tell(SiteMessage("alive", {"site": other}))
         self._coordinate()
-        assert site not in self.coordination.present
+        assert site not in self.coordination.placing.present
 
     def _engine(self, site: str) -> EngineMaker:
         if self._make_engine is not None:

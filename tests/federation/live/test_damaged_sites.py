@@ -18,6 +18,7 @@ from weft.federation.live.engine_incarnation import Address, CycleStore
 from weft.federation.live.messages import message_of
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.site_directory import RoleStore, engine_number
+from weft.runtime.sinks.publishing import PublishedRows
 
 CYCLES = range(4)
 
@@ -48,7 +49,7 @@ def _store(folder: Path, broker: MemoryBroker) -> CycleStore:
 def _answer(store: CycleStore, cycle: int) -> None:
     """Run a cycle: it comes, and one query answers."""
     assert store.put(cycle + 2, "trades", None, {}).cycle == cycle
-    store.write(cycle, {"q": (pa.table({"n": [cycle]}), None)})
+    store.write(cycle, [PublishedRows("q", 0, 0, pa.table({"n": [cycle]}), None)])
 
 
 def _sent(broker: MemoryBroker) -> list[int]:
@@ -79,7 +80,7 @@ def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> N
     _answer(store, 0)
     store.committed(0)
     store.put(3, "trades", None, {})
-    store.write(1, {})
+    store.write(1, [])
     store.committed(1)
     _answer(store, 2)
     store.committed(1)

@@ -97,7 +97,7 @@ def test_a_provider_that_was_given_up_starts_over_when_its_next_batches_are_gone
     federation.sources["feed"].step()
     federation.lose_rows()
     federation.settle()
-    assert "n1" in federation.coordination.present
+    assert "n1" in federation.coordination.placing.present
     assert federation.delivered() == federation.expected()
     federation.ask("move", query="q", target="n1")
     federation.publish("trades", [(200, "A", 5, 5)])
@@ -126,10 +126,10 @@ def live_at_random(tmp_path: Path, seed: int) -> None:
         elif choice < 0.3 and live:
             federation.execute("n1", f"DROP CONTINUOUS QUERY {live.pop(draw.randrange(len(live)))}")
         elif choice < 0.4 and live:
-            target = draw.choice(federation.coordination.present)
+            target = draw.choice(federation.coordination.placing.present)
             assert federation.ask("move", query=draw.choice(live), target=target)["ok"]
-        elif choice < 0.45 and len(federation.coordination.present) == 3:
-            victim = draw.choice(federation.coordination.present)
+        elif choice < 0.45 and len(federation.coordination.placing.present) == 3:
+            victim = draw.choice(federation.coordination.placing.present)
             if draw.random() < 0.5:
                 federation.kill(victim)
             # Otherwise it lives, and only was not heard.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,19 +43,19 @@ from weft.federation.federation_errors import FederationError
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """What a query would cost at one target of a coordinator, in bytes per second times milliseconds."""
-
-    target: str
-    cost: float
-
-
-@dataclass(frozen=True, slots=True)
 class RoutingStep:
-    """One coordinator on the way from the root to a provider: what it could choose from, the cheapest first."""
+    """One coordinator on the way from the root to a provider: what a query would cost at each of its members.
+
+    In bytes per second times milliseconds, and the cheapest first.
+    """
 
     coordinator: str
-    candidates: tuple[Candidate, ...]
+    costs: Mapping[str, float]
+
+    @property
+    def target(self) -> str:
+        """The member that it chooses."""
+        return next(iter(self.costs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RoutedQuery:
 
     @property
     def provider(self) -> str:
-        return self.steps[-1].candidates[0].target
+        return self.steps[-1].target
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Coordinator:
         at[:, gone] = 0.0
         stranded = np.flatnonzero(self.placement == gone)
         ways = [tuple(self._steps(self.tree, at, self.queries, int(query))) for query in stranded]
-        return {self.names[query]: steps[-1].candidates[0].target for query, steps in zip(stranded, ways, strict=True)}
+        return {self.names[query]: steps[-1].target for query, steps in zip(stranded, ways, strict=True)}
 
     def plan(self, budget: float | None = None) -> RoundPlan:
         """Plan a round of redistribution. Nothing is moved by asking, and asking again gives the same plan.
@@ -193,7 +193,7 @@ class Coordinator:
         there = list(providers_below(self.tree))
         fair = self.network.capability[there] * load.sum() / self.network.capability[there].sum()
         cut = edge_cut(self.network, self.substreams, self.queries, at)
-        return PlacementQuality(cut.total, float((load[there] / fair).max()))
+        return PlacementQuality(cut, float((load[there] / fair).max()))
 
     def loads(self) -> NDArray[np.float64]:
         """The load of each provider."""
@@ -217,8 +217,7 @@ class Coordinator:
         costs += queries.result[query] * homes[queries.home[query]]
         order = np.argsort(costs, kind="stable")
         members = [network.providers[each] for each in cluster.members]
-        candidates = tuple(Candidate(members[each], float(costs[each])) for each in order)
-        yield RoutingStep(network.providers[cluster.leader], candidates)
+        yield RoutingStep(network.providers[cluster.leader], {members[each]: float(costs[each]) for each in order})
         if not cluster.is_leaf:
             yield from self._steps(cluster.children[order[0]], at, queries, query)
 
@@ -320,7 +319,7 @@ def route_text(routed: RoutedQuery) -> str:
     """The way of a new query from the root to its provider."""
     lines = [f"{routed.query} goes to {routed.provider}"]
     for step in routed.steps:
-        listed = ", ".join(f"{each.target} {each.cost:,.0f}" for each in step.candidates[:4])
-        more = " …" if len(step.candidates) > 4 else ""
-        lines.append(f"  {step.coordinator} chose {step.candidates[0].target}: {listed}{more}")
+        listed = ", ".join(f"{target} {cost:,.0f}" for target, cost in islice(step.costs.items(), 4))
+        more = " …" if len(step.costs) > 4 else ""
+        lines.append(f"  {step.coordinator} chose {step.target}: {listed}{more}")
     return "\n".join(lines)

@@ -133,19 +133,6 @@ def together(first: QuerySet, second: QuerySet) -> QuerySet:
 Placement = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeCut:
-    """The edge cut of a placement by kinds of edges, in bytes per second times milliseconds."""
-
-    overlap: float
-    sources: float
-    results: float
-
-    @property
-    def total(self) -> float:
-        return self.overlap + self.sources + self.results
-
-
 def counts(queries: QuerySet, placement: Placement, substreams: int, providers: int) -> NDArray[np.float64]:
     """The count matrix: by substream and provider the number of queries there that want it."""
     where = np.repeat(placement, np.diff(queries.starts))
@@ -153,13 +140,14 @@ def counts(queries: QuerySet, placement: Placement, substreams: int, providers: 
     return np.bincount(cells, minlength=substreams * providers).reshape(substreams, providers).astype(np.float64)
 
 
-def edge_cut(network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement) -> EdgeCut:
+def edge_cut(network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement) -> float:
+    """The edge cut of a placement, in bytes per second times milliseconds."""
     at = counts(queries, placement, len(substreams), len(network.providers))
     # All that is wanted of a substream, copy by copy, comes from its source; that of overlaps goes between providers.
     overlap = 0.5 * float(substreams.rate @ np.einsum("xk,xk->x", at @ network.between, at))
     sources = float(substreams.rate @ np.einsum("xk,xk->x", at, network.from_source[substreams.source]))
     results = float(queries.result @ network.between[placement, queries.home])
-    return EdgeCut(overlap, sources, results)
+    return overlap + sources + results
 
 
 def pulls(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> NDArray[np.float64]:

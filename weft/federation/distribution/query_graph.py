@@ -90,21 +90,13 @@ def _sums(bundle: NDArray[np.int64]) -> csr_array:
 HEAVIEST = 1.5
 
 
-@dataclass(frozen=True)
-class Coarse:
-    """A coarse graph, and for each vertex of the finer one the number of its bundle."""
-
-    graph: QueryGraph
-    bundle: NDArray[np.int64]
-
-
 def coarsened(
     graph: QueryGraph, rates: NDArray[np.float64], most: int, random: Generator, heaviest: float | None = None
-) -> Coarse:
-    """A graph of at most `most` vertices, or as few as the cap on their weight allows."""
+) -> tuple[QueryGraph, NDArray[np.int64]]:
+    """A graph of at most `most` vertices, or as few as the cap on their weight allows, and by vertex its bundle."""
     bundle = np.arange(len(graph))
     if len(graph) <= most:
-        return Coarse(graph, bundle)
+        return graph, bundle
     if heaviest is None:
         heaviest = HEAVIEST * float(graph.weight.sum()) / most
     overlap = overlaps(graph, rates)
@@ -118,7 +110,7 @@ def coarsened(
         overlap, size, weight = into @ (into @ overlap).T, into @ size, into @ weight
         np.fill_diagonal(overlap, 0)
         bundle = merged[bundle]
-    return Coarse(bundled(graph, bundle), bundle)
+    return bundled(graph, bundle), bundle
 
 
 def overlaps(graph: QueryGraph, rates: NDArray[np.float64]) -> NDArray[np.float32]:

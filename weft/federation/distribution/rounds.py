@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -100,8 +99,8 @@ Watch = Callable[[Cluster, str], AbstractContextManager[None]]
 class Level:
     """All bundles of the coordinators of one height, and which of them each finer vertex is in.
 
-    The finer vertices are the bundles of the height below. `owner` has by bundle the coordinator that made it, by its
-    place among those of its height. Height 0 has the queries, and their providers.
+    The finer vertices are the bundles of the height below. `owner` has by bundle the leader of the cluster that made
+    it. Height 0 has the queries, and their providers.
     """
 
     graph: QueryGraph
@@ -147,17 +146,16 @@ def gathered(
     thinned = np.where(np.arange(len(substreams)) % _THINNED == 0, substreams.rate, 0.0)
     belonging = _by_leaf(of_height(tree, 1), network, where)
     for level in range(1, height(tree) + 1):
-        graphs, bundle, bundles = [], np.empty(sum(map(len, belonging)), np.int64), 0
+        graphs, owner, bundle = [], [], np.empty(sum(map(len, belonging)), np.int64)
         for cluster, numbers in zip(of_height(tree, level), belonging, strict=True):
             with watch(cluster, "gather"):
                 fine = selected(found[-1].graph, numbers)
-                coarse = coarsened(fine, substreams.rate if level == 1 else thinned, most, random)
-            bundle[numbers] = coarse.bundle + bundles
-            graphs.append(coarse.graph)
-            bundles += len(coarse.graph)
-        owner = np.repeat(np.arange(len(graphs)), [len(graph) for graph in graphs])
-        found.append(Level(joined(graphs), bundle, owner))
-        belonging = [np.flatnonzero(np.isin(owner, made)) for made in children_places(tree, level + 1)]
+                graph, into = coarsened(fine, substreams.rate if level == 1 else thinned, most, random)
+            bundle[numbers] = into + len(owner)
+            graphs.append(graph)
+            owner += [cluster.leader] * len(graph)
+        found.append(Level(joined(graphs), bundle, np.array(owner, np.int64)))
+        belonging = [np.flatnonzero(np.isin(owner, above.members)) for above in of_height(tree, level + 1)]
     return found
 
 
@@ -172,12 +170,6 @@ def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.i
 def of_height(tree: Cluster, wanted: int) -> list[Cluster]:
     """The coordinators of one height, from left to right."""
     return [each for each in clusters(tree) if height(each) == wanted]
-
-
-def children_places(tree: Cluster, wanted: int) -> list[list[int]]:
-    """By coordinator of a height the places of its children among those of the height below."""
-    ends = np.cumsum([0, *(len(each.children) for each in of_height(tree, wanted))])
-    return [list(range(first, end)) for first, end in pairwise(ends)]
 
 
 def _by_leaf(leaves: list[Cluster], network: NetworkGraph, where: Placement) -> list[NDArray[np.int64]]:
@@ -204,18 +196,12 @@ def adapted(
     levels = gathered(tree, network, substreams, queries, placement, random)
     decided = placement.copy()
     fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
-    made = {
-        id(each): places
-        for tall in range(1, height(tree) + 1)
-        for each, places in zip(of_height(tree, tall), children_places(tree, tall), strict=True)
-    }
 
     def hand_down(cluster: Cluster, vertices: NDArray[np.int64]) -> None:
         level = levels[height(cluster) - 1]
         graph, owner = selected(level.graph, vertices), level.owner[vertices]
-        members = cluster.providers if cluster.is_leaf else made[id(cluster)]
         origin = np.full(len(vertices), -1, np.int32)
-        for number, member in enumerate(members):
+        for number, member in enumerate(cluster.members):
             origin[owner == member] = number
         targets = targets_of(cluster, network, fair, heaviest)
         at = _settled(graph, substreams.rate, targets, origin, random, interval)

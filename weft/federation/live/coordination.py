@@ -80,7 +80,8 @@ class Coordination:
         #: The plan of a round that was shown last: its budget, who was where then, and the plan.
         self._shown: tuple[float | None, dict[str, Any], dict[str, Any]] | None = None
         self._follower.catch_up()
-        self.placing = Placing(self.network, self._follower)
+        self._ledger = self._follower.ledger
+        self.placing = Placing(self.network, self._ledger)
 
     def close(self) -> None:
         self._store.close()
@@ -129,10 +130,10 @@ class Coordination:
             "move": self._move,
             "plan": self._plan,
             "explain": lambda request: {
-                "said": [explained(self.placing.coordinator, self._follower.ledger.query(request["query"]).name)]
+                "said": [explained(self.placing.coordinator, self._ledger.query(request["query"]).name)]
             },
             "status": lambda _: {"status": self._status()},
-            "picture": lambda _: {"svg": picture(self.topology, self._follower.ledger, self._coordinator())},
+            "picture": lambda _: {"svg": picture(self.topology, self._ledger, self._coordinator())},
         }
         try:
             if message.kind not in answers:
@@ -163,7 +164,7 @@ class Coordination:
         return f"not heard for {silent:.0f} s" if silent > self._patience else "runs"
 
     def _join(self, identity: str, site: str, *, is_new: bool) -> None:
-        if identity in self._follower.ledger.done:
+        if identity in self._ledger.done:
             return
         if site not in self.topology.number:
             problem = f"there is no site '{site}' in the topology: add it there, and start the coordinator again"
@@ -171,22 +172,17 @@ class Coordination:
             self._send_reply(identity, {"ok": False, "error": problem})
             return
         self._hear(site)
-        if site in self._follower.ledger.members and is_new and site in self.network.number:
+        if site in self._ledger.members and is_new and site in self.network.number:
             # It has lost what it had: the provider that takes its queries over feeds them again, perhaps itself.
             self._leave(site)
         self._append(messages.SiteJoined(identity, site))
         self._say(f"{site} has joined")
 
-    @property
-    def present(self) -> list[str]:
-        """The providers that take part."""
-        return self.placing.present
-
     def _give_up_silent_providers(self) -> None:
         now = self._clock()
-        for site in self.present:
+        for site in self.placing.present:
             silent = now - self._heard.setdefault(site, now)
-            if silent > self._patience and len(self.present) > 1:
+            if silent > self._patience and len(self.placing.present) > 1:
                 self._say(f"{site} has not been heard for {silent:.0f} s: its queries go elsewhere")
                 self._leave(site)
 
@@ -196,9 +192,9 @@ class Coordination:
         That goes for those, too, that it was to hand over, or that were dropped, and that it had not done with.
         """
         targets = self.placing.without(site)
-        another = next((each for each in self.present if each != site), site)
+        another = next((each for each in self.placing.present if each != site), site)
         moves = []
-        for standing in self._follower.ledger.queries.values():
+        for standing in self._ledger.queries.values():
             mine = [reached for stay, reached in standing.unfinished(self._through) if stay.provider == site]
             if mine:
                 current = standing.provider if standing.provider != site else another
@@ -217,10 +213,10 @@ class Coordination:
         if site not in self.topology.number:
             raise FederationError(f"there is no site '{site}' in the topology")
         pieces = [(f"{message['id']}/{number}", piece) for number, piece in enumerate(split(text))]
-        done = self._follower.ledger.done
+        done = self._ledger.done
         notes: tuple[Problem, ...] = ()
         if not any(identity in done for identity, _ in pieces):
-            report = check_script(text, self._follower.ledger, site, self.network, self.present)
+            report = check_script(text, self._ledger, site, self.network, self.placing.present)
             if not report.ok:
                 raise ScriptRefused(Registration((), report.problems, report.good_count, report.skipped))
             notes = report.notes
@@ -230,7 +226,7 @@ class Coordination:
                 outcomes.append(Outcome("done already"))
                 continue
             try:
-                statement = bind_or_repeat(dialect.parse(piece.text), self._follower.ledger.names, piece.text)
+                statement = bind_or_repeat(dialect.parse(piece.text), self._ledger.names, piece.text)
                 outcomes.append(Outcome(self._execute(identity, site, piece.text, statement)))
             except SqlError as error:
                 raise error.shifted(piece.start) from None
@@ -241,7 +237,7 @@ class Coordination:
             case statements.Create(Query() as query):
                 return self._create(identity, site, text, query)
             case statements.Drop("QUERY", name):
-                standing = self._follower.ledger.query(name)
+                standing = self._ledger.query(name)
                 self._append(messages.QueryDropped(identity, standing.name))
                 return f"query {standing.name} dropped"
             case statements.NoChange(reason):
@@ -267,11 +263,13 @@ class Coordination:
     # --- moving --------------------------------------------------------------------------------------------------
 
     def _move(self, message: messages.SiteMessage) -> dict[str, Any]:
-        ledger, target = self._follower.ledger, message["target"]
+        ledger, target = self._ledger, message["target"]
         if message["id"] in ledger.done:
             return {"said": ["done already"]}
-        if target not in self.present:
-            raise FederationError(f"'{target}' is no provider that takes part; there are {', '.join(self.present)}")
+        if target not in self.placing.present:
+            raise FederationError(
+                f"'{target}' is no provider that takes part; there are {', '.join(self.placing.present)}"
+            )
         standing = ledger.query(message["query"])
         if standing.provider == target:
             return {"said": [f"{standing.name} runs at {target} already"]}
@@ -282,7 +280,7 @@ class Coordination:
     def _plan(self, message: messages.SiteMessage) -> dict[str, Any]:
         """Show what a round would move; or carry out what was shown last, if it still fits."""
         budget = message.fields.get("budget")
-        if message["id"] in self._follower.ledger.done:
+        if message["id"] in self._ledger.done:
             return {"said": ["done already"], "moves": []}
         shown, self._shown = self._shown, None
         if not message["apply"] or shown is None or shown[0] != budget:
@@ -316,25 +314,25 @@ class Coordination:
     def _standing(self) -> dict[str, Any]:
         """Which providers take part, and where each query runs."""
         return {
-            "at": {each.birth: each.provider for each in self._follower.ledger.running()},
-            "there": self.present,
+            "at": {each.birth: each.provider for each in self._ledger.running()},
+            "there": self.placing.present,
         }
 
     def _begin_round(self) -> None:
         """Move what a round of redistribution moves, when it is time for one."""
-        if self._every is None or not self.present or self._clock() < self._last_round + self._every:
+        if self._every is None or not self.placing.present or self._clock() < self._last_round + self._every:
             return
         self._last_round = self._clock()
         plan = self._planned()
         if plan["moves"]:
             self._say(*plan["said"])
             moves = {each["query"]: each["target"] for each in plan["moves"]}
-            self._carry_out(f"round/{self._follower.ledger.place}", moves)
+            self._carry_out(f"round/{self._ledger.place}", moves)
 
     def _carry_out(self, identity: str, targets: dict[str, str]) -> None:
         moves = []
         for query, target in self.placing.with_families(targets).items():
-            standing = self._follower.ledger.query(query)
+            standing = self._ledger.query(query)
             if standing.provider != target:
                 moves.append(messages.Handover(query, standing.birth, standing.provider, target))
         if moves:
@@ -342,11 +340,11 @@ class Coordination:
 
     def _coordinator(self) -> Coordinator | None:
         """The coordinator that decides; None if no provider has joined."""
-        return self.placing.coordinator if self.present else None
+        return self.placing.coordinator if self.placing.present else None
 
     def _status(self) -> dict[str, Any]:
-        states = {site: self._state_of(site) for site in self._follower.ledger.members}
-        return status_of(self._follower.ledger, self._coordinator(), self._through, self.placing.measured, states)
+        states = {site: self._state_of(site) for site in self._ledger.members}
+        return status_of(self._ledger, self._coordinator(), self._through, self.placing.measured, states)
 
     # --- knowledge -----------------------------------------------------------------------------------------------
 
@@ -355,7 +353,7 @@ class Coordination:
 
     def _release(self) -> None:
         """Tell the owners of streams now and then which batches no query can need again."""
-        ledger = self._follower.ledger
+        ledger = self._ledger
         if len(ledger.marks) < self._released + self._release_every:
             return
         self._released = len(ledger.marks)

@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -39,6 +39,9 @@ from weft.federation.live.site_directory import FEED_AGAIN
 from weft.files.atomic import private_folder, publish, write_atomically
 from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 from weft.runtime.state.checksums import Seal, fault, seal_of
+
+if TYPE_CHECKING:
+    from weft.runtime.sinks.publishing import PublishedRows
 
 #: Folders of committed cycles that stay, for those who want to look.
 _KEPT = 3
@@ -78,7 +81,10 @@ class StoredCycle:
 
 
 class CycleStore:
-    """The cycles that one engine can run, or has run. `addresses` are those of the queries in it, by name."""
+    """The cycles that one engine can run, or has run, and what it publishes to: every query is a group of its own.
+
+    `addresses` are those of the queries in it, by name.
+    """
 
     def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Mapping[str, Address]) -> None:
         self._folder = private_folder(folder)
@@ -133,15 +139,21 @@ class CycleStore:
         self._cycles.append(cycle)
         return self.at(cycle)
 
-    def write(self, cycle: int, answers: Mapping[str, tuple[pa.Table, int | None]]) -> None:
+    def wait_for_room(self) -> None:
+        """Answers wait on disk, and are sent before the next batch."""
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
         """Keep the rows and the watermark of each query that has answered; a second call replaces them."""
         place = self.at(cycle).place
         found = []
-        for name, (rows, watermark) in answers.items():
-            address = self._addresses[name]
-            if place > address.after and rows.num_rows:
-                whose = {"query": name, "birth": address.birth, "since": address.since}
-                found.append((address.home, {**whose, "place": place, "watermark": watermark}, stream_of(rows)))
+        for each in published:
+            if each.rows is None or not each.rows.num_rows:
+                continue
+            address = self._addresses[each.stream]
+            if place > address.after:
+                whose = {"query": each.stream, "birth": address.birth, "since": address.since}
+                head = {**whose, "place": place, "watermark": each.watermark}
+                found.append((address.home, head, stream_of(each.rows)))
         body = msgspec.msgpack.encode(found)
         write_atomically(self._path(cycle) / "answers", zlib.crc32(body).to_bytes(4) + body)
 

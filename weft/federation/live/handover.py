@@ -104,11 +104,11 @@ def fetched(
     Raises BatchGoneError if one is not kept any more.
     """
     found: dict[tuple[str, int], pa.Table] = {}
+    wanting = {"place": ledger.place, "queries": [each.birth for each in queries]}
     for stream, listed in numbers.items():
         identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
         mailbox = reply_mailbox(identity)
-        fields = {"stream": stream, "numbers": list(listed), "reply": mailbox}
-        fields |= {"place": ledger.place, "queries": [each.birth for each in queries]}
+        fields = {"stream": stream, "numbers": list(listed), "reply": mailbox, **wanting}
         send(transport, source_mailbox(owner), identity, "replay", fields)
         late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
         answered = _answered(transport, mailbox, len(listed), idle, partial(say, late))

@@ -21,7 +21,7 @@ from weft.federation.distribution.coordinator import Coordinator, route_text
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
 from weft.federation.distribution.substreams import split_of, wanted_of
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.ledger import FederationLedger, Follower, StandingQuery
+from weft.federation.live.ledger import FederationLedger, StandingQuery
 
 #: What a query is taken to cost before anything was measured: processor seconds per second.
 _UNKNOWN_LOAD = 0.01
@@ -45,22 +45,18 @@ _UNKNOWN = StreamSample(1.0, pa.table({}))
 class Placing:
     """What was measured in a federation that runs; with its log, that makes a coordinator."""
 
-    def __init__(self, network: NetworkGraph, follower: Follower) -> None:
+    def __init__(self, network: NetworkGraph, ledger: FederationLedger) -> None:
         self.network = network
+        self.ledger = ledger
         self.measured: dict[str, StreamSample] = {}
-        self._follower = follower
         #: The load of queries by birth; and by provider when it reported last, and for how long it had worked.
         self._load: dict[int, float] = {}
         self._busy: dict[str, tuple[float, float]] = {}
 
     @property
-    def _ledger(self) -> FederationLedger:
-        return self._follower.ledger
-
-    @property
     def present(self) -> list[str]:
         """The providers that take part."""
-        return [each for each in self._ledger.members if each in self.network.number]
+        return [each for each in self.ledger.members if each in self.network.number]
 
     @property
     def coordinator(self) -> Coordinator:
@@ -74,7 +70,7 @@ class Placing:
         """
         since, before = self._busy.get(site, (now, seconds))
         self._busy[site] = now, seconds
-        running = [each.birth for each in self._ledger.run_by(site)]
+        running = [each.birth for each in self.ledger.run_by(site)]
         if running and now > since and seconds > before:
             load = (seconds - before) / (now - since) * self.network.capability[self.network.number[site]]
             self._load |= dict.fromkeys(running, float(load) / len(running))
@@ -87,14 +83,14 @@ class Placing:
         parents = sorted(StandingQuery(query, site, 0, ()).parents)
         if not parents:
             return decision.provider, route_text(decision)
-        provider = self._ledger.query(parents[0]).provider
+        provider = self.ledger.query(parents[0]).provider
         return provider, f"{query.name} goes to {provider}, where {', '.join(parents)} run whose answers it reads"
 
     def without(self, site: str) -> dict[str, str]:
         """Where the queries of a provider go that is not there any more; they stay if there is no other one."""
         others = [each for each in self.present if each != site]
         if not others:
-            return {each.name: site for each in self._ledger.run_by(site)}
+            return {each.name: site for each in self.ledger.run_by(site)}
         return self.with_families(self._coordinator(others)[0].rerouted(site))
 
     def with_families(self, targets: dict[str, str]) -> dict[str, str]:
@@ -102,14 +98,14 @@ class Placing:
         found: dict[str, str] = {}
         for query, target in targets.items():
             if query not in found:
-                found |= {each.name: target for each in self._ledger.family(query)}
+                found |= {each.name: target for each in self.ledger.family(query)}
         return found
 
     def _coordinator(self, present: list[str], *new: tuple[Query, str]) -> tuple[Coordinator, QuerySet]:
         """A coordinator over some providers and the queries that run, and what new queries, with their homes, want."""
         if not present:
             raise FederationError("no provider has joined yet; start one with: weft provider")
-        running = list(self._ledger.running())
+        running = list(self.ledger.running())
         homes = [each.home for each in running] + [site for _, site in new]
         loads = [self._load.get(each.birth, _UNKNOWN_LOAD) for each in running] + [_UNKNOWN_LOAD for _ in new]
         queries = [each.query for each in running] + [query for query, _ in new]
@@ -125,12 +121,12 @@ class Placing:
 
     def _flow(self, queries: Sequence[Query]) -> tuple[Substreams, list[list[int]]]:
         """The substreams of all streams, and those that each of some queries wants."""
-        others = {each.name: each.query for each in self._ledger.running()} | {each.name: each for each in queries}
+        others = {each.name: each.query for each in self.ledger.running()} | {each.name: each for each in queries}
         wanted = [wanted_of(each, others) for each in queries]
         interests: list[list[int]] = [[] for _ in queries]
         owners: list[int] = []
         rates: list[float] = []
-        for name, record in self._ledger.streams.items():
+        for name, record in self.ledger.streams.items():
             split = split_of([each for one in wanted for each in one.get(name, ())])
             for number, one in enumerate(wanted):
                 if name in one:

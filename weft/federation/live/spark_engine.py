@@ -16,7 +16,6 @@ from weft.federation.live.engine_incarnation import CycleStore, EngineMaker
 from weft.files.atomic import private_folder
 
 if TYPE_CHECKING:
-    from weft.runtime.sinks.publishing import PublishedRows
     from weft.runtime.spark.session import SparkSession
 
 _APPLIED = "federation_place"
@@ -35,8 +34,7 @@ class SparkEngine:
         # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
         self._catalog.set_setting("max_ahead", "off")
         self._engine = Engine(spark, self._catalog, state_directory(directory))
-        self._engine.publisher = self
-        self._answers = answers
+        self._engine.publisher = answers
 
     @property
     def applied(self) -> int:
@@ -76,18 +74,6 @@ class SparkEngine:
 
     def close(self) -> None:
         self._catalog.close()
-
-    # --- what the engine publishes to: every query is a group of its own ------------------------------------------
-
-    def wait_for_room(self) -> None:
-        """Answers wait on disk, and are sent before the next batch."""
-
-    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
-        found = {each.stream: (each.rows, each.watermark) for each in published if each.rows is not None}
-        self._answers.write(cycle, found)
-
-    def committed(self, cycle: int) -> None:
-        self._answers.committed(cycle)
 
 
 def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
