@@ -146,7 +146,8 @@ def gathered(
     thinned = np.where(np.arange(len(substreams)) % _THINNED == 0, substreams.rate, 0.0)
     belonging = _by_leaf(of_height(tree, 1), network, where)
     for level in range(1, height(tree) + 1):
-        graphs, owner, bundle = [], [], np.empty(sum(map(len, belonging)), np.int64)
+        owner: list[int] = []
+        graphs, bundle = [], np.empty(sum(map(len, belonging)), np.int64)
         for cluster, numbers in zip(of_height(tree, level), belonging, strict=True):
             with watch(cluster, "gather"):
                 fine = selected(found[-1].graph, numbers)

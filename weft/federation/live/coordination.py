@@ -12,7 +12,7 @@ carries: one that is read again, because the coordinator died before it had note
     progress   how far a provider is, alive, stopped, sample: heard and remembered
 
 A provider that is silent for three heartbeats has failed. Its queries are routed like new ones, from where its answers
-are with the broker. What it may still do has no effect: users' sites take answers from the provider in the log.
+are with the broker.
 """
 
 from __future__ import annotations

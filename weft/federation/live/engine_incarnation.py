@@ -1,8 +1,7 @@
 """A provider's engine with its cycles, in one directory: the rows that came for each, and what it answered.
 
-An engine's time cannot be turned back. A provider that takes in queries which have been running elsewhere therefore
-builds a new engine beside the old one, a new *incarnation*, which takes its place when it has come as far
-(docs/federation.md, "Moving").
+A provider that takes in queries builds a new engine beside the old one, a new *incarnation*, which takes its place when
+it has come as far (docs/federation.md, "Moving").
 
     cycles/000000000012/mark.json       the place in the log, and the clocks of all streams there
     cycles/000000000012/rows.parquet    the rows of the batch's stream that the provider's queries want; perhaps none

@@ -1,8 +1,7 @@
 """A federation as plain data, and as a picture of its network.
 
-In the picture every stream has a colour. A link shows the streams that cross it, each once: those of the shortest ways
-from a stream's owner to the providers whose queries read it. A provider shows its share of the load as a filled ring,
-and its queries. Dashed lines lead from a coordinator to its members.
+In the picture a link shows the streams that cross it, each once and in a colour: those of the shortest ways from a
+stream's owner to the providers whose queries read it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Handing queries over: from which batch on they must be fed again, and asking the owners of streams for batches.
 
-Two engines that are given the same rows in the same batches from a query's creation on give the same answers: that is
-what weft promises. So it is always right to feed it everything from its birth. For most queries much less will do: what
-is needed is that no answer behind the place rests on a row that came earlier than where feeding begins.
+It is always right to feed a query everything from its birth. For most much less will do: what is needed is that no
+answer behind the place rests on a row that came earlier than where feeding begins.
 
     selections          nothing: every row is answered when it comes
     windows             the oldest instance that is still open begins at w. Up to the last batch that left the stream's

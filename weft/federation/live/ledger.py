@@ -1,7 +1,7 @@
 """The ledger: what follows from the log of a federation, up to a place in it.
 
-Every site keeps a ledger as it follows the log; ledgers that have read the same entries are equal. A query is known by
-the place of the entry that created it, since its name may be used again after it was dropped.
+Ledgers that have read the same entries are equal. A query is known by the place of the entry that created it, since
+its name may be used again after it was dropped.
 
 With a store, a follower notes how far it has read and a digest of all entries up to there, before it acts on them. The
 next process reads the log from the beginning, and must find the same entries.
@@ -166,10 +166,6 @@ class FederationLedger:
         related = nx.Graph((each.name, other) for each in self.running() for other in each.parents | {each.name})
         found = nx.node_connected_component(related, self.query(name).name)
         return [each for each in self.running() if each.name in found]
-
-    def interests(self, provider: str) -> dict[str, Interest]:
-        """By stream what a provider's queries need of it."""
-        return interests_of(self.run_by(provider))
 
     def clocks(self, place: int) -> dict[str, int]:
         """The largest clock of each stream that has one, up to a place."""

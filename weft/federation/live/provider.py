@@ -5,8 +5,7 @@
     comes here              a new incarnation of the engine is built, see `engine_incarnation.py`
     a batch                 if a query here reads the stream: one cycle is run on its rows
 
-One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here. So
-windows close, and rows are late, exactly as if all rows were here.
+One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here.
 
 After each entry the place is written down together with what changed. A provider that dies goes on behind the last
 place that it wrote down, and everything it does can be done twice.

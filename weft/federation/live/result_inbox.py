@@ -1,11 +1,10 @@
 """The users' side of a site: answers from wherever queries run, into its delivery log, in order and once.
 
-A query's answers come from one provider after the other; the log says from which batch to which each of them answers.
-An answer counts if it is from the provider that answers for its batch, on the strength of the entry that says so, and
-if it is newer than the last one that was taken. Answers of the next provider wait until the one before it has said that
-no more will come. A provider that left cannot say so; but what it had answered then is in our mailbox before the entry
-that says so is in the log. That entry may send the next provider back to a batch before those it has answered already:
-it answers them again, and what it gave before the entry does not count.
+The log says from which batch to which each provider answers a query. An answer counts if it is from the provider that
+answers for its batch, on the strength of the entry that says so, and if it is newer than the last one that was taken.
+Answers of the next provider wait until the one before it has said that no more will come. A provider that left cannot
+say so; but what it had answered then is in the mailbox before the entry that says so is in the log. That entry may send
+the next provider back to batches that it has answered already: it answers them again, and only that counts.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class SourceAgent:
     def _wanting(self, name: str) -> dict[str, Interest]:
         """By provider what its queries need of a stream."""
         ledger = self._follower.ledger
-        found = {each: ledger.interests(each) for each in {query.provider for query in ledger.running()}}
+        found = {each: interests_of(ledger.run_by(each)) for each in {query.provider for query in ledger.running()}}
         return {provider: interests[name] for provider, interests in found.items() if name in interests}
 
     def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> messages.PublishedPart:
