@@ -24,7 +24,7 @@ import pyarrow as pa
 from weft.federation.live import messages
 from weft.federation.live.engine_incarnation import Address, EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
-from weft.federation.live.ledger import BatchMark, Follower, StandingQuery
+from weft.federation.live.ledger import Follower, StandingQuery
 from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
@@ -218,10 +218,12 @@ class Provider:
         """Create queries where feeding them begins, run the batches since then, and give missing answers."""
         ledger = self._follower.ledger
         begins = feeding_begins(ledger, after)
+        # The batches that a query which has begun, and not ended, reads.
         batches = {
             mark.place: (stream, mark.number)
             for stream, mark in ledger.marks_between(min(begins.values()), until)
-            if _is_read(stream, mark, mine, begins)
+            for each in mine
+            if stream in each.reads and begins[each.birth] < mark.place and (each.ended or until) >= mark.place
         }
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         beginning: defaultdict[int, list[StandingQuery]] = defaultdict(list)
@@ -266,11 +268,3 @@ class Provider:
 
 def _address(standing: StandingQuery, after: int) -> Address:
     return Address(standing.birth, standing.home, after, standing.stays[-1].since)
-
-
-def _is_read(stream: str, mark: BatchMark, mine: list[StandingQuery], begins: Mapping[int, int]) -> bool:
-    """Whether a query that has begun, and not ended, reads a batch."""
-    return any(
-        stream in each.reads and begins[each.birth] < mark.place and (each.ended is None or mark.place < each.ended)
-        for each in mine
-    )

@@ -35,15 +35,12 @@ from weft.federation.live.ledger import Follower, interests_of
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.federation.live.stream_interest import Interest
 from weft.files.atomic import private_folder, publish
+from weft.runtime.columnar.rows import clock_bounds
 from weft.runtime.sources import replay
 
 #: Rows that tell the coordinator which values are how frequent.
 _SAMPLE = 500
 _SAMPLE_EVERY = 20
-
-#: As in the engine: clocks that leave room for the arithmetic of windows.
-_INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_ORDINALS = (-(2**62), 2**62)
 
 #: How far a TIMESTAMP may be ahead of the owner's time: one row from the far future would make all that follow late.
 _MOST_AHEAD = 86_400_000_000
@@ -283,9 +280,9 @@ class BatchFiles:
         What is wrong with a row is decided here, once, and not by each provider that it might reach.
         """
         clocks = rows[self.stream.clock].cast(pa.int64()).combine_chunks()
-        least, most = _ORDINALS
+        least, most = clock_bounds(self.stream)
         if clock_type(self.stream) == TIMESTAMP:
-            least, most = _INSTANTS[0], min(_INSTANTS[1], time.time_ns() // 1000 + _MOST_AHEAD)
+            most = min(most, time.time_ns() // 1000 + _MOST_AHEAD)
         good = pc.and_(pc.greater_equal(clocks, least), pc.less_equal(clocks, most)).fill_null(False)
         if not np.asarray(good).all():
             rows, clocks = rows.filter(good), clocks.filter(good)
