@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from weft import algebra
+import weft.algebra as algebra
 from weft.algebra.secrets import shown_options, shown_sql
 from weft.algebra.types import INTERVAL, STRING, TIMESTAMP, DataType, Kind
 from weft.predicates.terms import quoted_text

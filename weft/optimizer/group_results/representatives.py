@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import TypeAlias
 
-from weft import algebra
+import weft.algebra as algebra
 from weft.algebra.properties import clock_column
 from weft.optimizer.group_results import shapes
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes

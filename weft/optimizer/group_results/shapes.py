@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
-from weft import algebra
+import weft.algebra as algebra
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
 from weft.plan.normal_form import normalised, substituted, with_expressions
 from weft.predicates.clauses import Disjunction, predicate_set, set_with

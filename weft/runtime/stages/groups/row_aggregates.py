@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft import algebra
+import weft.algebra as algebra
 from weft.arrays.arrow_types import arrow_type
 from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Values

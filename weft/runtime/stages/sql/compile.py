@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from weft import algebra
+import weft.algebra as algebra
 from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
