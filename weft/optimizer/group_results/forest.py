@@ -71,6 +71,11 @@ class Forest:
         self.trees: list[Tree] = []
         self._tree_of: dict[pricing.TreeNode, Tree] = {}
 
+    @property
+    def latency(self) -> float:
+        """How far it is over the first hop."""
+        return self.prices.statistics.latencies.get(self.hop, 1.0)
+
     # Trees
 
     def tree_of(self, node: pricing.TreeNode) -> Tree:
@@ -316,7 +321,7 @@ def _put_together(forests: Sequence[Forest], most: int) -> None:
     """Merge whole trees with others of their forest where that gains most, at most `most` members in all."""
     gains = [
         (
-            -found[1] * forest.prices.statistics.latencies.get(forest.hop, 1.0) / tree.root.weight,
+            -found[1] * forest.latency / tree.root.weight,
             number,
             tree.number,
             tree,
