@@ -55,8 +55,6 @@ class Islands:
         self.on_step = on_step
         #: The runner of each island, and the cycle that it has come to.
         self._runners: dict[str, tuple[CycleRunner, int]] = {}
-        #: How many rows of each cycle have been written down.
-        self._rows_held: dict[int, int] = {}
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
@@ -156,31 +154,31 @@ class Islands:
             return replace(island, commit=replace(island.commit, cycle=cycle)), plan, {}
         spec = CycleSpec(cycle, plan, record.intent)
         try:
-            after, answers = self._evaluated(key, here[key], self._held(cycle, plan), spec)
+            after, answers = self._evaluated(key, here[key], self.held(cycle, plan), spec)
         except Exception as error:
             return self._failed(key, island, error), plan, {}
         return after, plan, with_notices_of_streams(answers, plan, replace(after.commit, streams=record.streams))
 
     # -- held rows ----------------------------------------------------------------------------------------------------
 
-    def hold_rows(self, batch: Batch | None, cycle: int, plan: Plan) -> Batch | None:
-        """Write down the rows of a cycle for islands that are behind, and give them as they can be read again."""
-        if batch is not None and batch.parts:
-            observation = Observation()
-            observed = batch.tagged().observe(observation, F.count(F.lit(1)).alias("rows"))
-            observed.write.mode("overwrite").parquet(self._storage.path(held_rows(cycle)))
-            self._rows_held[cycle] = observation.get["rows"]
-        return self._held(cycle, plan)
+    def hold_rows(self, batch: Batch | None, cycle: int) -> int:
+        """Write down the rows of a cycle for islands that are behind; how many there are."""
+        if batch is None or not batch.parts:
+            return 0
+        observation = Observation()
+        observed = batch.tagged().observe(observation, F.count(F.lit(1)).alias("rows"))
+        observed.write.mode("overwrite").parquet(self._storage.path(held_rows(cycle)))
+        return int(observation.get["rows"])
 
     def hold(self, batch: Batch | None, spec: CycleSpec, commit: Commit) -> Held:
         """Write down the rows of a cycle, and what it was decided by."""
         cycle = spec.cycle
-        self.hold_rows(batch, cycle, spec.plan)
+        rows = self.hold_rows(batch, cycle)
         self._storage.write_record(held_record(cycle), HeldCycle(spec.intent, commit.streams))
-        rows = self._rows_held.pop(cycle, 0)
         return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
 
-    def _held(self, cycle: int, plan: Plan) -> Batch | None:
+    def held(self, cycle: int, plan: Plan) -> Batch | None:
+        """The rows of a cycle that were written down."""
         if not self._storage.exists(held_rows(cycle)):
             return None
         # Slots of streams that had no rows are not in the files, and are NULL.

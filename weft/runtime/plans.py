@@ -11,8 +11,6 @@ from weft.plan.plan import Plan, build
 
 
 class Plans:
-    """The plans of one catalog."""
-
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         #: The newest plan that this process has used.
@@ -28,10 +26,7 @@ class Plans:
         return stored
 
     def current(self, streams: Mapping[int, Stream] | None) -> Plan:
-        """Return the plan for what is registered now: the last one, or a new version if anything has changed.
-
-        `streams` are those that are read; None if all that are registered will be.
-        """
+        """Return the plan of the `streams` that are read, or of all: the last one, or a new version if that differs."""
         if self.newest is None:
             self.newest = self._catalog.latest_plan()
         known = self.newest

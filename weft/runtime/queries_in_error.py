@@ -232,7 +232,8 @@ def evicted(islands: Islands, error: Exception, batch: Batch | None, spec: Cycle
         if named:
             return dict.fromkeys(named, sentence_of(error))
     try:
-        rows = islands.hold_rows(batch, spec.cycle, plan)
+        islands.hold_rows(batch, spec.cycle)
+        rows = islands.held(spec.cycle, plan)
     except Exception as unreadable:
         # The rows themselves cannot be read, or not be written down: that is no query's fault.
         raise error from unreadable

@@ -260,10 +260,7 @@ def selectivities(partials: Partials, cycle: int) -> dict[str, float]:
 
 
 def _jobs_so_far(spark: SparkSession) -> int | None:
-    """How many jobs the Spark application has run; None where it does not tell.
-
-    Spark's own listeners would say which jobs are whose, at the price of a call from the JVM for every event.
-    """
+    """How many jobs the Spark application has run; None where it does not tell."""
     try:
         return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
     except Exception:

@@ -41,10 +41,7 @@ def judged_rows(
     event_time: EventTime,
     queries: Mapping[str, RunningQuery],
 ) -> DataFrame:
-    """Return rows with their clock, what they are judged by, and the reason if they cannot take part in anything.
-
-    `layout` has all slots of the batch, with their types.
-    """
+    """Return rows in all slots of a batch, with their clock, what they are judged by, and why they are set aside."""
     clocks, reasons, judged = [], [], []
     for index, each in part.streams.items():
         here = f"WHEN {STREAM} = {index}"
@@ -115,8 +112,8 @@ def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: boo
 def measures_of(streams: Mapping[int, Stream], views: Mapping[int, str]) -> Packed:
     """Return the select that tells what is seen of some streams, by number, from views of their rows.
 
-    It has no constants that change from cycle to cycle, so that Spark compiles it once. Rows are grouped by
-    their stream: for several aggregates without groups, Spark runs a job of its own.
+    Without constants that change from cycle to cycle, Spark compiles it once; for aggregates without groups, it would
+    run a job of its own.
     """
     readable = {index: f"CASE WHEN {CORRUPT} IS NULL THEN {clock_sql(each)} END" for index, each in streams.items()}
     clocks = [f"SELECT {index}L AS stream, {text} AS clock FROM {views[index]}" for index, text in readable.items()]

@@ -53,10 +53,7 @@ def sum_of_parts(parts: str, source: DataType, type_: str) -> str:
 
 
 def mean_of_parts(parts: str, count: str, source: DataType, result: DataType, type_: str) -> str:
-    """The sum divided by the number of rows: a DOUBLE, or a DECIMAL that is rounded half away from zero.
-
-    The division is done part by part, as by hand: so the mean may fit where the sum does not.
-    """
+    """The sum divided, part by part, by the number of rows: a DOUBLE, or a DECIMAL rounded half away from zero."""
     settled = _settled_parts(parts, count)
     if result.is_floating:
         return _value_of_struct(
@@ -172,8 +169,10 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, Decimal):
         # Spark compares DECIMALs as two longs if both were made of longs, and otherwise as two `BigDecimal`s.
         is_long = value == value.to_integral_value() and abs(value) < _LONG_DECIMAL
-        return f"CAST({int(value)}L AS {spark_type(type_)})" if is_long else f"CAST('{value}' AS {spark_type(type_)})"
-    return f"CAST({value} AS {spark_type(type_)})" if abs(value) < 2**63 else f"CAST('{value}' AS {spark_type(type_)})"
+        text = f"{int(value)}L" if is_long else f"'{value}'"
+    else:
+        text = f"{value}" if abs(value) < 2**63 else f"'{value}'"
+    return f"CAST({text} AS {spark_type(type_)})"
 
 
 def _arithmetic(call: Call, args: list[str]) -> str:

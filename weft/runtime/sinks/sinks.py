@@ -149,16 +149,10 @@ def take_folder(spark: SparkSession, catalog: Catalog, query: Query) -> None:
             ) from None
         if found == owner:
             return
-        other = catalog.find(found["query"])
-        if found["project"] != owner["project"]:
-            writer = f"query '{found['query']}' of another project"
-        elif isinstance(other, Query) and other.name != query.name and folder_of(other.sink) == folder:
-            writer = f"query '{found['query']}'"
-        else:
-            writer = None
-        if writer is not None:
+        other, is_foreign = catalog.find(found["query"]), found["project"] != owner["project"]
+        if is_foreign or (isinstance(other, Query) and other.name != query.name and folder_of(other.sink) == folder):
             raise SinkError(
-                f"{storage.root} belongs to {writer}; give each query a folder of its own, or delete "
-                f"{storage.path(_OWNER)} if that one is gone"
+                f"{storage.root} belongs to query '{found['query']}'{' of another project' * is_foreign}; give each "
+                f"query a folder of its own, or delete {storage.path(_OWNER)} if that one is gone"
             )
     storage.write_record(_OWNER, owner)

@@ -60,11 +60,7 @@ def rate_after(rate: ShedRate, seconds: float, interval: float | None) -> ShedRa
 
 
 def after_idle(rate: ShedRate, idle: float, interval: float | None) -> ShedRate:
-    """The rate after some idle seconds without a cycle.
-
-    A cycle begins as soon as it is due and rows wait for it. If none did for longer than the interval, all rows had
-    been taken, and no delay is left to make up for.
-    """
+    """The rate after some idle seconds without a cycle: with none for longer than the interval, no rows had waited."""
     if interval is None or idle <= interval + BETWEEN:
         return rate
     return replace(rate, behind=0.0)

@@ -61,8 +61,8 @@ def sources(
 ) -> Sources:
     """Return the sources of all streams, which are given by their numbers, with a tick each second if asked.
 
-    `replays` is where the files of replayed streams are cut into steps. `say` takes sentences about folders that do not
-    exist yet. `allowed` are the folders that streams may be read from, if the project limits them.
+    `replays` is where replayed streams are cut into steps. `say` takes sentences about folders that do not exist yet.
+    `allowed` are the folders that streams may be read from, if the project limits them.
     """
     read_by_number = list(enumerate(streams.items()))
     of_files = {*_FILES, replay.FORMAT}
@@ -125,11 +125,7 @@ def _nothing(layout: Mapping[str, str]) -> list[Column]:
 
 
 def read(spark: SparkSession, stream: Stream, name: str | None, say: Callable[[str], None]) -> DataFrame:
-    """The streaming DataFrame of a stream that was declared with USING.
-
-    A source with a name keeps its offsets when other streams come and go. A folder that does not exist yet is an empty
-    one: its files are read when it is there.
-    """
+    """The streaming DataFrame of a stream that was declared with USING; a folder that does not exist yet is empty."""
     if stream.format == PYTHON:
         raise SourceError(
             f"stream '{stream.name}' comes from Python: hand its DataFrame to loom.stream(…) before starting"

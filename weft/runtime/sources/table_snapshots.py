@@ -50,17 +50,10 @@ _AFTER_ALL_CYCLES = 1 << 62
 
 
 class TableSnapshots:
-    """The snapshots that the cycles of one engine read. `given` has the rows that Python code hands over, by name.
-
-    `allowed` are the folders that tables may be read from, if the project limits them.
-    """
+    """The snapshots that the cycles of one engine read, of folders that are `allowed` and `given` by Python code."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        storage: Storage,
-        given: Mapping[str, GivenRows],
-        allowed: Sequence[str] | None = None,
+        self, spark: SparkSession, storage: Storage, given: Mapping[str, GivenRows], allowed: Sequence[str] | None
     ) -> None:
         self._spark, self._storage, self._given, self._allowed = spark, storage, given, allowed
         self._taken: dict[int, Segment] = {}
