@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict, Unpack
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -58,31 +59,32 @@ from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.offsets import Offsets, new_files, with_files
 
 
+class EngineOptions(TypedDict, total=False):
+    """What an engine may be given besides its catalog and its state."""
+
+    on_step: Step | None
+    #: About how many rows of the newest answers are kept for reading.
+    memory_limit: int
+    #: What was brought back while Spark started.
+    restored: PendingRestore | None
+    #: How selections and joins are shared.
+    network: JoinStage | None
+    #: The seconds by which cycles are in time or late.
+    clock: Callable[[], float]
+
+
 class CycleEngine:
     """Runs cycles over batches that are handed over; `Engine` gets them from a streaming query."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        catalog: Catalog,
-        state: str,
-        *,
-        on_step: Step | None = None,
-        memory_limit: int = 100_000,
-        restored: PendingRestore | None = None,
-        network: JoinStage | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`restored` is what was brought back while Spark started; `network` is how selections and joins are shared;
-        `clock` has the seconds by which cycles are in time or late."""
+    def __init__(self, spark: SparkSession, catalog: Catalog, state: str, **options: Unpack[EngineOptions]) -> None:
         self._spark = spark
         self._catalog = catalog
-        self._clock = clock
-        self._recorder = Recorder(catalog, spark, on_step or (lambda step, cycle: None))
+        self._clock = options.get("clock", time.monotonic)
+        self._recorder = Recorder(catalog, spark, options.get("on_step") or (lambda step, cycle: None))
         self._on_step = self._recorder.step
-        self._state = ProjectState(spark, catalog, state, memory_limit, self._on_step)
+        self._state = ProjectState(spark, catalog, state, options.get("memory_limit", 100_000), self._on_step)
         self._storage = self._state.storage
-        self._reset_runner(network, restored)
+        self._reset_runner(options.get("network"), options.get("restored"))
         self._plans = Plans(catalog)
         #: The streams that are read; None if all that are registered will be.
         self._streams: Mapping[int, Stream] | None = None

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, Unpack
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -26,7 +25,7 @@ from pyspark.sql.streaming import StreamingQuery
 from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.runtime.cluster_checks import StorageProbe, check_executors
-from weft.runtime.cycle_engine import CycleEngine
+from weft.runtime.cycle_engine import CycleEngine, EngineOptions
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.queries_in_error import CAUGHT_UP_AT_ONCE
@@ -34,9 +33,6 @@ from weft.runtime.sources import replay
 from weft.runtime.sources.batches import BatchReader
 from weft.runtime.sources.stream_sources import Sources, sources
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
-from weft.runtime.stages.cycle_state import Step
-from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.commits import errors_of
 from weft.runtime.state.offsets import offsets_of
 from weft.sql import durations
@@ -51,22 +47,8 @@ class Engine(CycleEngine):
     _failure: BaseException | None
     _spark_error: BaseException | None
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        catalog: Catalog,
-        state: str,
-        *,
-        on_step: Step | None = None,
-        memory_limit: int = 100_000,
-        restored: PendingRestore | None = None,
-        network: JoinStage | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(
-            spark, catalog, state,
-            on_step=on_step, memory_limit=memory_limit, restored=restored, network=network, clock=clock,
-        )  # fmt: skip
+    def __init__(self, spark: SparkSession, catalog: Catalog, state: str, **options: Unpack[EngineOptions]) -> None:
+        super().__init__(spark, catalog, state, **options)
         #: Streams that are DataFrames from Python, by name.
         self.frames: dict[str, DataFrame] = {}
         #: Held while a cycle runs, and while queries in error are tried again between two cycles.

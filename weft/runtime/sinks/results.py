@@ -7,7 +7,6 @@ the state: a file that is damaged is left out.
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from weft.algebra import Query
+from weft.arrays.arrow_streams import streamed, table_of
 from weft.arrays.arrow_types import arrow_type
 from weft.runtime.sinks.shed_notices import notices_of, with_notices
 from weft.runtime.state.checksums import Seal, Seals, fault, seal_of
@@ -93,7 +93,7 @@ def answers_in(data: bytes, query: str) -> pa.Table | None:
     if query not in index:
         return None
     start, size, _ = index[query]
-    return pa.ipc.open_stream(pa.py_buffer(data).slice(start, size)).read_all()
+    return table_of(memoryview(data)[start : start + size])
 
 
 def _index(data: bytes) -> dict[str, list[int]]:
@@ -104,17 +104,13 @@ def _index(data: bytes) -> dict[str, list[int]]:
 
 
 def _packed(answers: Mapping[str, pa.Table]) -> bytes:
-    buffer = io.BytesIO()
-    index = {}
+    parts, index, start = [], {}, 0
     for name, table in answers.items():
-        start = buffer.tell()
-        with pa.ipc.new_stream(buffer, table.schema) as writer:
-            writer.write_table(table)
-        index[name] = [start, buffer.tell() - start, table.num_rows]
+        parts.append(streamed(table))
+        index[name] = [start, len(parts[-1]), table.num_rows]
+        start += len(parts[-1])
     packed = msgspec.json.encode(index)
-    buffer.write(packed)
-    buffer.write(len(packed).to_bytes(_INDEX_LENGTH, "big"))
-    return buffer.getvalue()
+    return b"".join([*parts, packed, len(packed).to_bytes(_INDEX_LENGTH, "big")])
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
