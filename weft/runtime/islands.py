@@ -16,7 +16,7 @@ An island also evaluates the queries that its members read, silently. All of thi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import Observation, SparkSession
@@ -42,19 +42,17 @@ from weft.runtime.state.trouble import Trouble, lost_with
 _TRIAL = Folders("search")
 
 
+@dataclass(eq=False)
 class Islands:
     """Evaluates the islands of one engine."""
 
-    def __init__(
-        self, spark: SparkSession, storage: Storage, catalog: Catalog, tables: TableSnapshots, on_step: Step
-    ) -> None:
-        self._spark = spark
-        self._storage = storage
-        self.catalog = catalog
-        self.tables = tables
-        self.on_step = on_step
-        #: The runner of each island, and the cycle that it has come to.
-        self._runners: dict[str, tuple[CycleRunner, int]] = {}
+    spark: SparkSession
+    storage: Storage
+    catalog: Catalog
+    tables: TableSnapshots
+    on_step: Step
+    #: The runner of each island, and the cycle that it has come to.
+    _runners: dict[str, tuple[CycleRunner, int]] = field(default_factory=dict)
 
     # -- in a cycle ---------------------------------------------------------------------------------------------------
 
@@ -108,7 +106,7 @@ class Islands:
         # Labels in the logs have the numbers of nodes: nodes of this network get others.
         known = (int(node) for each in state.network.values() for node in each.labels)
         network = JoinStage(settings, folders=folders, first_node=max(known, default=0) + 1)
-        return CycleRunner(self._spark, self._storage, None, settings, None, network, folders)
+        return CycleRunner(self.spark, self.storage, None, settings, None, network, folders)
 
     def failure(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Exception | None:
         """Evaluate a cycle, and leave no trace of it; the error if that fails."""
@@ -118,7 +116,7 @@ class Islands:
         except Exception as error:
             return error
         finally:
-            self._storage.delete(_TRIAL.of(spec.cycle))
+            self.storage.delete(_TRIAL.of(spec.cycle))
         return None
 
     def _failed(self, key: str, island: Island, error: Exception) -> Island:
@@ -167,28 +165,28 @@ class Islands:
             return 0
         observation = Observation()
         observed = batch.tagged().observe(observation, F.count(F.lit(1)).alias("rows"))
-        observed.write.mode("overwrite").parquet(self._storage.path(held_rows(cycle)))
+        observed.write.mode("overwrite").parquet(self.storage.path(held_rows(cycle)))
         return int(observation.get["rows"])
 
     def hold(self, batch: Batch | None, spec: CycleSpec, commit: Commit) -> Held:
         """Write down the rows of a cycle, and what it was decided by."""
         cycle = spec.cycle
         rows = self.hold_rows(batch, cycle)
-        self._storage.write_record(held_record(cycle), HeldCycle(spec.intent, commit.streams))
-        return Held(cycle, rows, sum(seal.size for seal in self._storage.seals(held_rows(cycle)).values()))
+        self.storage.write_record(held_record(cycle), HeldCycle(spec.intent, commit.streams))
+        return Held(cycle, rows, sum(seal.size for seal in self.storage.seals(held_rows(cycle)).values()))
 
     def held(self, cycle: int, plan: Plan) -> Batch | None:
         """The rows of a cycle that were written down."""
-        if not self._storage.exists(held_rows(cycle)):
+        if not self.storage.exists(held_rows(cycle)):
             return None
         # Slots of streams that had no rows are not in the files, and are NULL.
         types_ = {STREAM: "INT", **slots_of(plan.streams), CORRUPT: "STRING", TICK: "BIGINT"}
         schema = ", ".join(f"{name} {type_}" for name, type_ in types_.items())
-        rows = self._spark.read.schema(schema).parquet(self._storage.path(held_rows(cycle)))
+        rows = self.spark.read.schema(schema).parquet(self.storage.path(held_rows(cycle)))
         return Batch([BatchPart(dict(enumerate(plan.streams)), rows)])
 
     def _record(self, cycle: int) -> HeldCycle:
-        record: HeldCycle = self._storage.read_record(held_record(cycle), HeldCycle)
+        record: HeldCycle = self.storage.read_record(held_record(cycle), HeldCycle)
         return record
 
     def snapshots(self, commit: Commit) -> set[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -46,28 +46,24 @@ _LOOK_EVERY = 1.0
 _FAILURES_IN_A_ROW = 8
 
 
+@dataclass(eq=False)
 class QueriesInError:
     """Puts queries in error, and tries them again."""
 
-    def __init__(
-        self,
-        state: ProjectState,
-        plans: Plans,
-        islands: Islands,
-        outbox: SinkOutbox,
-        say: Callable[[str], None],
-        plan: Callable[[], Plan],
-    ) -> None:
-        """`plan` gives the plan of what is registered now."""
-        self._state, self._plans, self._islands, self._outbox = state, plans, islands, outbox
-        self._tell, self._plan, self._on_step = say, plan, islands.on_step
-        #: The queries that users want to be tried again now; other threads add to them.
-        self._resumed: set[str] = set()
-        self._wanted = threading.Event()
+    state: ProjectState
+    plans: Plans
+    islands: Islands
+    outbox: SinkOutbox
+    say: Callable[[str], None]
+    #: Gives the plan of what is registered now.
+    plan: Callable[[], Plan]
+    #: The queries that users want to be tried again now; other threads add to them.
+    _resumed: set[str] = field(default_factory=set)
+    _wanted: threading.Event = field(default_factory=threading.Event)
 
     @property
     def last(self) -> Commit:
-        return self._state.last
+        return self.state.last
 
     def resume(self, query: str) -> bool:
         """Try a query again at the next occasion; False if it is not in error."""
@@ -92,13 +88,13 @@ class QueriesInError:
         At most `most` of the cycles that are held for an island are evaluated; the others come next time.
         """
         self._resumed -= set(names)
-        running = self._islands.catalog.running_numbers() if names else {}
+        running = self.islands.catalog.running_numbers() if names else {}
         present = of_present_queries(self.last.waiting, running)
         waiting = [name for name in names if name in present and present[name].trouble is not None]
         if waiting:
-            self._on_step("try again", self.last.cycle)
-            queries = {each.name: each for each in self._plans.stored(self.last.plan).queries}
-            self._state.commit_anew(replace(self.last, waiting=self._outbox.try_again(present, queries, waiting)))
+            self.islands.on_step("try again", self.last.cycle)
+            queries = {each.name: each for each in self.plans.stored(self.last.plan).queries}
+            self.state.commit_anew(replace(self.last, waiting=self.outbox.try_again(present, queries, waiting)))
         for key, island in self.last.islands.items():
             is_running = any(running.get(name) == number for name, number in island.roots.items())
             if island.trouble is not None and is_running and not set(names).isdisjoint(island.members):
@@ -116,14 +112,14 @@ class QueriesInError:
                 return
             if cycle is None:
                 self._commit_island(key, replace(island, trouble=None))
-                self._tell(f"{_listed(island.members)} no longer in error")
+                self.say(f"{_listed(island.members)} no longer in error")
             elif done == most:
                 trouble = replace(island.trouble, sentence=f"it catches up, from cycle {cycle} on", next_try=0.0)
                 self._commit_island(key, replace(island, trouble=trouble))
                 return
             else:
-                self._on_step("catch up", cycle)
-                after, plan, answers = self._islands.catch_up(key, island, cycle, self._plans.stored)
+                self.islands.on_step("catch up", cycle)
+                after, plan, answers = self.islands.catch_up(key, island, cycle, self.plans.stored)
                 if after.commit.cycle == island.commit.cycle:
                     self._commit_island(key, after)
                     return
@@ -133,10 +129,10 @@ class QueriesInError:
 
     def _unreadable(self, island: Island) -> str | None:
         """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
-        plan = self._plan()
+        plan = self.plan()
         for each in islands_in(plan, {"": island}).values():
             part, _ = island_plan(plan, each)
-            _, wrong = self._islands.tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
+            _, wrong = self.islands.tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
             return next(iter(wrong.values()), None)
         return None
 
@@ -153,10 +149,10 @@ class QueriesInError:
     def _commit_island(self, key: str, island: Island, waiting: Mapping[str, Waiting] | None = None) -> None:
         last = self.last
         islands = {**last.islands, key: island}
-        self._state.commit_anew(
+        self.state.commit_anew(
             without_passed_cycles(replace(last, islands=islands, waiting=last.waiting if waiting is None else waiting))
         )
-        self._islands.committed(islands)
+        self.islands.committed(islands)
 
     def deliver(
         self, cycle: int, plan: Plan, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting], island: str = ""
@@ -165,8 +161,8 @@ class QueriesInError:
         queries, number_of = {each.name: each for each in plan.queries}, plan.number_of
         delivered = {name: table for name, table in answers.items() if not is_published(queries[name])}
         for name, table in delivered.items():
-            waiting = self._outbox.deliver(waiting, queries[name], number_of[name], table, cycle)
-        self._state.files.write(cycle, delivered, island)
+            waiting = self.outbox.deliver(waiting, queries[name], number_of[name], table, cycle)
+        self.state.files.write(cycle, delivered, island)
         return waiting
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -174,13 +170,13 @@ class QueriesInError:
     def evict_unreadable(self) -> None:
         """Evict the queries that read tables which cannot be read, as the engine starts and before any row comes."""
         last = self.last
-        if last.cycle < 0 or self._state.intent is not None:
+        if last.cycle < 0 or self.state.intent is not None:
             return
-        plan = self._plan()
+        plan = self.plan()
         _, evicted = self.found_tables(plan)
         if evicted:
             self.announce(evicted)
-            self._state.commit_anew(replace(last, islands={**last.islands, **new_islands(plan, last, evicted)}))
+            self.state.commit_anew(replace(last, islands={**last.islands, **new_islands(plan, last, evicted)}))
 
     def found_tables(self, plan: Plan) -> tuple[dict[str, Segment], dict[str, str]]:
         """The snapshots of tables that a cycle needs, and the queries of the shared plan that read one which has none,
@@ -193,7 +189,7 @@ class QueriesInError:
         tables = {
             number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
         }
-        snapshots, wrong = self._islands.tables.found(tables)
+        snapshots, wrong = self.islands.tables.found(tables)
         evicted: dict[str, str] = {}
         for query in shared.queries if wrong else ():
             read = tables_of(query)
@@ -205,7 +201,7 @@ class QueriesInError:
     def announce(self, evicted: Mapping[str, str]) -> None:
         for sentence in dict.fromkeys(evicted.values()):
             names = [name for name, each in evicted.items() if each == sentence]
-            self._tell(
+            self.say(
                 f"{_listed(names)} in error: {sentence}; rows are kept for what reads it, and all other queries go on"
             )
 
