@@ -36,10 +36,15 @@ _ADVICE = (
 ExecutorPython: TypeAlias = tuple[str, str, tuple[tuple[str, str | None], ...]]
 
 
+def _is_one_process(spark: SparkSession) -> bool:
+    """Whether executors are in the driver's own process, and see what it sees."""
+    master = spark.sparkContext.master
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
 def check_executors(spark: SparkSession, kernels: str) -> None:
     """Raise EngineError if an executor lacks what it needs to answer windows, and windows may go there."""
-    master = spark.sparkContext.master
-    if kernels == "driver" or (master.startswith("local") and not master.startswith("local-cluster")):
+    if kernels == "driver" or _is_one_process(spark):
         return
     tasks = _TASKS * int(spark.sparkContext.defaultParallelism)
     try:
@@ -103,14 +108,11 @@ class StorageProbe:
     def __init__(self, spark: SparkSession, storage: Storage) -> None:
         self._spark = spark
         self._storage = storage
-        #: Executors in the driver's own process see what it sees.
-        master = spark.sparkContext.master
-        self._is_local = master.startswith("local") and not master.startswith("local-cluster")
         self._executors: frozenset[str] = frozenset()
 
     def check(self) -> None:
         """Raise StorageError if an executor that was not probed before does not share the directory."""
-        if not self._is_local and self._running() - self._executors:
+        if not _is_one_process(self._spark) and self._running() - self._executors:
             self._probe()
             self._executors = self._running()
 

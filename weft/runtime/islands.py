@@ -242,11 +242,8 @@ def new_islands(plan: Plan, last: Commit, evicted: Mapping[str, str]) -> dict[st
     number_of = plan.number_of
     found: dict[str, Island] = {}
     for sentence in dict.fromkeys(evicted.values()):
-        roots = {
-            name: number_of[name]
-            for name, each in evicted.items()
-            if each == sentence and name in number_of.keys() - taken
-        }
+        present = (name for name, each in evicted.items() if each == sentence and name in number_of)
+        roots = {name: number_of[name] for name in present if name not in taken}
         members = with_readers(plan, roots) - taken
         if roots:
             needed = with_read(plan, members)

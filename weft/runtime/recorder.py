@@ -127,9 +127,7 @@ class Recorder:
     """Times the stages of cycles and records what each of them measured."""
 
     def __init__(self, catalog: Catalog, spark: SparkSession, on_step: Callable[[str, int], None]) -> None:
-        self._catalog = catalog
-        self._spark = spark
-        self._on_step = on_step
+        self._catalog, self._spark, self._on_step = catalog, spark, on_step
         self._steps: list[tuple[str, float]] = []
         self._jobs: int | None = None
         self._ended: float | None = None

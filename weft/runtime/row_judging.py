@@ -78,21 +78,22 @@ def _first_that_holds(cases: Sequence[str]) -> str:
 
 def measures_of_part(numbers: Iterable[int]) -> str:
     """What one pass over the rows tells of streams, by their numbers, as one struct."""
-    measures = [f"max({TICK}) AS tick"]
-    for index in numbers:
-        good = f"stream = {index} AND reason = 'none'"
-        seen = f"stream = {index} AND reason IN ('none', 'late')"
-        late = f"stream = {index} AND reason = 'late'"
-        bad = f"stream = {index} AND reason NOT IN ('none', 'late', 'tick')"
-        measures += [
-            f"count(CASE WHEN {good} THEN 1 END) AS rows_{index}",
-            f"min(CASE WHEN {good} THEN {CLOCK} END) AS min_{index}",
-            f"max(CASE WHEN {seen} THEN {CLOCK} END) AS max_{index}",
-            f"min(CASE WHEN {seen} THEN {CLOCK} END) AS least_{index}",
-            f"count(CASE WHEN {late} THEN 1 END) AS late_{index}",
-            f"count(CASE WHEN {bad} THEN 1 END) AS bad_{index}",
-        ]
-    return f"struct({', '.join(measures)})"
+    good, seen, late = "reason = 'none'", "reason IN ('none', 'late')", "reason = 'late'"
+    bad = "reason NOT IN ('none', 'late', 'tick')"
+    measured = {
+        "rows": ("count", good, "1"),
+        "min": ("min", good, CLOCK),
+        "max": ("max", seen, CLOCK),
+        "least": ("min", seen, CLOCK),
+        "late": ("count", late, "1"),
+        "bad": ("count", bad, "1"),
+    }
+    measures = [
+        f"{function}(CASE WHEN stream = {index} AND {which} THEN {value} END) AS {name}_{index}"
+        for index in numbers
+        for name, (function, which, value) in measured.items()
+    ]
+    return f"struct({', '.join([f'max({TICK}) AS tick', *measures])})"
 
 
 def advanced(state: StreamState, stream: Stream, tick: int | None, has_rows: bool, patience: int | None) -> StreamState:

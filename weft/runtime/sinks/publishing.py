@@ -53,7 +53,7 @@ def is_published(query: Query) -> bool:
 
 
 def published_rows(plan: Plan, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
-    """What there is to publish after a cycle."""
+    """The rows to publish after a cycle."""
     published = [each for each in plan.queries if is_published(each)]
     if not published:
         return []

@@ -211,8 +211,7 @@ def missing_files(spark: SparkSession, files: Mapping[str, Sequence[str]], *, ev
         place = context._jvm.org.apache.hadoop.fs.Path(context._jvm.java.net.URI(path))
         return not place.getFileSystem(context._jsc.hadoopConfiguration()).exists(place)
 
-    found = {source: [path for path in paths if is_missing(path)] for source, paths in files.items()}
-    return {source: missing for source, missing in found.items() if missing}
+    return {source: missing for source, paths in files.items() if (missing := list(filter(is_missing, paths)))}
 
 
 def missing_files_message(stream: str, cycle: int, files: Sequence[str]) -> str:

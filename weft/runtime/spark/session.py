@@ -202,10 +202,10 @@ def _own_interrupt() -> Iterator[None]:
 
 
 def compile_plans(spark: SparkSession, wanted: bool) -> None:
-    """Whether Spark compiles the plans that follow to bytecode, or interprets them.
+    """Have Spark compile the plans that follow to bytecode, or interpret them, unless it was started with a choice.
 
     The plans of a cycle hold its clocks as constants, so each of them would be compiled again, for about as long as it
-    takes to interpret a hundred thousand rows. A session that was started with a choice of its own keeps it.
+    takes to interpret a hundred thousand rows.
     """
     if _is_chosen(spark.sparkContext):
         return

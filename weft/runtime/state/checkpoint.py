@@ -53,10 +53,9 @@ def check_is_same_batch(cycle: int, begun: Offsets | None, offsets: Offsets | No
 
 
 class Checkpoint:
-    """The checkpoint of the streaming query in a state directory."""
+    """The checkpoint of the streaming query; every `compact_interval`th file in a log has all entries before it."""
 
     def __init__(self, storage: Storage, compact_interval: int) -> None:
-        """Spark writes every `compact_interval`th file in a log of files with all entries before it."""
         self._storage = storage
         self._interval = compact_interval
 

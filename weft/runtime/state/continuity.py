@@ -108,9 +108,8 @@ def continued(last: Commit, queries: Mapping[str, RunningQuery]) -> Commit:
 def garbage(last: Commit, commit: Commit) -> tuple[str, ...]:
     """What the last commit needed and this one does not: whole folders of cycles, or files in those that live on."""
     old, live = last.paths, commit.paths
-    written = {Folders().of(commit.cycle)} | {
-        Folders(key).of(each.commit.cycle) for key, each in commit.islands.items()
-    }
+    islands = {key: each.commit.cycle for key, each in commit.islands.items()}
+    written = {Folders(key).of(cycle) for key, cycle in {"": commit.cycle, **islands}.items()}
     gone = {folder_in(path) for path in old} | written
     gone -= {folder_in(path) for path in live}
     for folder in written:
