@@ -66,6 +66,8 @@ from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import StateStore, are_many
 from weft.sql.settings import Settings
 
+_SHARED = Folders()
+
 
 @dataclass(frozen=True)
 class Answered:
@@ -86,20 +88,19 @@ class CycleRunner:
         self,
         spark: SparkSession,
         storage: Storage,
-        on_step: Step | None = None,
-        settings: Settings | None = None,
+        on_step: Step,
+        settings: Settings,
+        network: JoinStage,
         restored: PendingRestore | None = None,
-        network: JoinStage | None = None,
-        folders: Folders | None = None,
+        folders: Folders = _SHARED,
     ) -> None:
-        folders, settings = folders or Folders(), settings or Settings({})
-        self._on_step = on_step or (lambda step, cycle: None)
+        self._on_step = on_step
         self._logs = RowLogs(spark, storage, folders)
         self._scanner = Scanner(self._logs)
         self._store = StateStore(storage)
         self._account = MemoryAccount(settings.max_state)
         self._windows = WindowStage(self._logs, self._store, settings, self._account, restored)
-        self._joins = network or JoinStage(settings, folders=folders)
+        self._joins = network
         self._joins.attach(self._logs, self._account)
         #: Joins come last: they run when nothing else can, and so in few Spark jobs.
         self._stages: tuple[Stage, ...] = (

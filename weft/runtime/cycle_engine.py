@@ -302,7 +302,7 @@ class CycleEngine:
         """Make what runs cycles, as the last commit and the catalog have it."""
         settings = self._catalog.settings()
         self._network = network or JoinStage(settings, self._catalog, observed_before(self._catalog))
-        self._runner = CycleRunner(self._spark, self._storage, self._on_step, settings, ahead, self._network)
+        self._runner = CycleRunner(self._spark, self._storage, self._on_step, settings, self._network, ahead)
 
     # -- parts of the record ------------------------------------------------------------------------------------------
 

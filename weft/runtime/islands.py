@@ -106,7 +106,7 @@ class Islands:
         # Labels in the logs have the numbers of nodes: nodes of this network get others.
         known = (int(node) for each in state.network.values() for node in each.labels)
         network = JoinStage(settings, folders=folders, first_node=max(known, default=0) + 1)
-        return CycleRunner(self.spark, self.storage, None, settings, None, network, folders)
+        return CycleRunner(self.spark, self.storage, lambda step, cycle: None, settings, network, folders=folders)
 
     def failure(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Exception | None:
         """Evaluate a cycle, and leave no trace of it; the error if that fails."""

@@ -72,9 +72,9 @@ def bucket_sql(ticks: str, width: int) -> str:
     return f"(({ticks} - pmod({ticks}, {width}L)) div {width}L)"
 
 
-def columns(fields: Sequence[Field], prefix: str = "") -> str:
+def columns(fields: Sequence[Field]) -> str:
     """The columns of a relation as the start of a select list, with a comma after it when there are any."""
-    return "".join(f"{prefix}{column(position)}, " for position in range(len(fields)))
+    return "".join(f"{column(position)}, " for position in range(len(fields)))
 
 
 def typed_slots(types: Iterable[Type]) -> list[tuple[Type, int]]:
