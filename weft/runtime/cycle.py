@@ -22,7 +22,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.algebra import Relation
-from weft.plan.event_time import Clock, RunningQuery
+from weft.plan.event_time import RunningQuery
 from weft.plan.log_ids import LogId
 from weft.runtime.batch_scan import Scanner
 from weft.runtime.columnar.rows import CLOCK
@@ -63,10 +63,12 @@ from weft.runtime.state.continuity import (
 )
 from weft.runtime.state.memory import MemoryAccount
 from weft.runtime.state.storage import Storage
-from weft.runtime.state.store import StateStore, are_many
+from weft.runtime.state.store import StateStore, are_many, live
 from weft.sql.settings import Settings
 
 _SHARED = Folders()
+
+_AFTER_ALL_CLOCKS = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -248,14 +250,14 @@ class CycleRunner:
         logs: dict[LogId, tuple[Segment, ...]] = {}
         for log, source in logged(plan, self._planned).items():
             arrived = [of[log] for of in (cycle.added, cycle.arrivals.kept_late) if log in of]
-            segments = [*cycle.last.logs.get(log, ()), *arrived]
-            live = [each for each in segments if not _is_expired(each, log, since)]
-            if are_many(live):
+            # What neither an open window needs, nor a row that can still arrive in time, is expired.
+            kept = live([*cycle.last.logs.get(log, ()), *arrived], since.get(log, _AFTER_ALL_CLOCKS))
+            if are_many(kept):
                 cycle.begin_compaction()
                 path = f"{cycle.folder}/compacted-{len(logs)}"
-                live = self._logs.compacted(self._logs.read(source, live), CLOCK, since.get(log), path)
-            if live:
-                logs[log] = tuple(live)
+                kept = self._logs.compacted(self._logs.read(source, kept), CLOCK, since.get(log), path)
+            if kept:
+                logs[log] = tuple(kept)
         return logs
 
     def _states(self, cycle: CycleState) -> Mapping[str, QueryState]:
@@ -274,14 +276,6 @@ class CycleRunner:
             is_woven, is_shared = name in planned.whole, name in planned.shared
             states[name] = QueryState(start.number, start.first, start.largest, counted, is_woven, is_shared, record)
         return states
-
-
-def _is_expired(segment: Segment, log: LogId, needed: Mapping[LogId, Clock]) -> bool:
-    """Whether no window that is open, and no row that can still arrive in time, needs any row of a segment."""
-    if segment.max_clock is None:
-        return False
-    since = needed.get(log, segment.max_clock + 1)
-    return since is not None and segment.max_clock < since
 
 
 def _is_shared(name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:

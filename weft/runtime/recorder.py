@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -89,20 +89,16 @@ def progress_of(
 ) -> Progress:
     """Return what the cycle of a commit did after the `last` one. `delays` has the watermark delay of each stream."""
 
-    def grown(field: str) -> int:
-        after, before = (sum(int(getattr(each, field)) for each in of.streams.values()) for of in (commit, last))
-        return after - before
+    def total(of: Commit, name: str) -> int:
+        return sum(int(getattr(each, name)) for each in of.streams.values())
 
+    numbers = (*_OF_STREAM, "missing_files", "bad_files")
+    grown: dict[str, Any] = {name: total(commit, name) - total(last, name) for name in numbers}
     return Progress(
         cycle=commit.cycle,
         seconds=seconds,
-        rows=grown("rows"),
         answers=answers,
-        late=grown("late"),
-        bad=grown("bad"),
-        shed=grown("shed"),
-        missing_files=grown("missing_files"),
-        bad_files=grown("bad_files"),
+        **grown,
         watermarks={
             name: None if state.largest is None else state.largest - delays.get(name, 0)
             for name, state in commit.streams.items()

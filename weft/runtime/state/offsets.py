@@ -105,11 +105,8 @@ def offsets_of(storage: Storage, cycle: int) -> Offsets:
 def with_files(storage: Storage, offsets: Offsets, last: Offsets | None, cycle: int) -> Offsets:
     """The offsets of a batch after those of the last commit, with what its sources have read so far."""
     before = {} if last is None else last.of_files
-    new = {
-        source: _new_lines(storage, source, before.get(source, -1), newest)
-        for source, newest in offsets.of_files.items()
-        if newest > before.get(source, -1)
-    }
+    grown = {each: newest for each, newest in offsets.of_files.items() if newest > before.get(each, -1)}
+    new = {each: _new_lines(storage, each, before.get(each, -1), newest) for each, newest in grown.items()}
     known = {} if last is None else last.others
     others = {
         source: known[source] if source in known else _copied(storage, f"{CHECKPOINT}/sources/{source}")
@@ -135,13 +132,10 @@ def new_files(storage: Storage, offsets: Offsets, last: Offsets | None) -> dict[
     if not grown:
         return {}
     newest = _read(storage, offsets.lists[-1])
+    entries = {source: map(json.loads, newest.get(source, ())) for source in sorted(grown)}
     return {
-        source: [
-            entry["path"]
-            for entry in map(json.loads, newest.get(source, ()))
-            if entry["batchId"] > before.get(source, -1)
-        ]
-        for source in sorted(grown)
+        source: [each["path"] for each in of_source if each["batchId"] > before.get(source, -1)]
+        for source, of_source in entries.items()
     }
 
 
