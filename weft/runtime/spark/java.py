@@ -5,9 +5,8 @@
 
 A terminal shows weft's own sentences. Java's traces, of hundreds of lines each, are in these files.
 
-Java starts in half the time with an archive of Spark's classes: a file that it maps into memory, in place of loading
-and checking some fifteen thousand classes ("class data sharing"). Java passes over one that does not fit. It is made on
-request (`weft warm-up`): a process runs a few queries, and its Java writes down what it has loaded on its way out.
+Java starts in half the time with an archive of Spark's classes ("class data sharing"), and passes over one that is of
+another Java or Spark. `weft warm-up` makes it: a process runs a few queries, and its Java writes down what it loaded.
 """
 
 from __future__ import annotations

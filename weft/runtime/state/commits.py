@@ -112,8 +112,7 @@ class FamilyState:
     """What the rows of a family of joins are labelled with in its log: see `weft/runtime/stages/joins/network_pass.py`.
 
     For each node, by number: the cycle its label was first used in, and the first cycle from whose rows on it is in the
-    log with all its rows. They are all that its readers need of them, the selects by place: others may need rows that
-    lie further apart, or other columns.
+    log with all the rows that its readers need, the selects by place.
     """
 
     legs: tuple[LogId, ...]

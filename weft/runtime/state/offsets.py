@@ -1,13 +1,12 @@
 """The offsets of a cycle's batch: which rows of its sources it has. They are part of the cycle's intent and commit.
 
 Spark writes them to its checkpoint before a batch begins: the offset of each source in `offsets/<batch>`, and for a
-source of files the names of the files in `sources/<source>/<offset>`. A commit has a copy of both:
+source of files the names of the files in `sources/<source>/<offset>`. A commit has a copy of both, so that the
+checkpoint can be made again from it (`checkpoint.py`):
 
     text      the file of the batch in `offsets/`
     lists     the files that sources have read so far, in lists under `files-read/`
     others    what sources of other kinds have under `sources/`, by source and file
-
-So the checkpoint can be made again from the newest commit: see `checkpoint.py`.
 """
 
 from __future__ import annotations

@@ -12,15 +12,13 @@ A segment is immutable, and counts from the commit that names it until one that 
 
 Rows that Spark reads, also on executors, are in files of their own, since its readers take whole files.
 
-In memory, a host is given an order for each node, computes cycles, and says what they change:
+In memory, a host has a warm copy of what the segments of a node hold, so that the next cycle costs what is new:
 
     order       what is committed: the segments of the node. A host knows nothing else of the state
-    warm copy   what these segments hold, so that the next cycle costs what is new
-    change      what a cycle adds to the log
+    change      what a cycle adds to the log, which is true when the commit record names it
 
-Orders name committed segments, and a warm copy is made of them alone: one that has computed a cycle is torn, and is
-made again from segments, unless that cycle is the next one to be committed. A change is true when the commit record
-names it. Nothing in a `KeyedState` needs Spark: an executor could host a node, or some of its keys, as well.
+A warm copy that has computed a cycle is torn, and is made again from segments, unless that cycle is the next one to be
+committed. Nothing in a `KeyedState` needs Spark: an executor could host a node, or some of its keys, as well.
 """
 
 from __future__ import annotations
