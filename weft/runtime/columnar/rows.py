@@ -40,9 +40,12 @@ _ORDINALS = (-(2**62), 2**62)
 _COLUMN = re.compile(r"'(?:[^'\\]|\\.)*'|\bc(\d+)\b", re.DOTALL)
 
 
-def clock_bounds(stream: Stream) -> tuple[int, int]:
-    """The least and the greatest clock that a row of the stream may have."""
-    return _INSTANTS if clock_type(stream) == TIMESTAMP else _ORDINALS
+def clock_bounds(stream: Stream, latest: int | None = None) -> tuple[int, int]:
+    """The least and the greatest clock that a row of the stream may have; `latest` is the last TIMESTAMP believed."""
+    if clock_type(stream) != TIMESTAMP:
+        return _ORDINALS
+    least, most = _INSTANTS
+    return least, most if latest is None else min(most, latest)
 
 
 def column(position: int) -> str:

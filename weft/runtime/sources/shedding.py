@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from weft.algebra import Stream
-from weft.algebra.properties import clock_type
-from weft.algebra.types import TIMESTAMP
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.sources.batches import Batch, BatchPart
@@ -81,25 +79,23 @@ class ArrivedRows:
 
 def count_arrived(batch: Batch, spec: CycleSpec) -> dict[str, ArrivedRows]:
     """Count the rows that have come of the streams that shed rows in a cycle, by name; empty if none do."""
-    streams = spec.plan.streams
-    shedding = {at: each for at, each in enumerate(streams) if each.shed_allowed}
-    if spec.intent.kept >= WHOLE or not shedding:
+    if spec.intent.kept >= WHOLE:
         return {}
-    found = {each.name: ArrivedRows(0, None) for each in shedding.values()}
+    found = {each.name: ArrivedRows(0, None) for each in spec.plan.streams if each.shed_allowed}
     for part in batch.parts:
-        found |= _arrived_in(
-            part, {at: each for at, each in part.streams.items() if at in shedding}, spec.intent.latest
-        )
+        found |= _arrived_in(part, spec.intent.latest)
     return found
 
 
-def _arrived_in(part: BatchPart, streams: Mapping[int, Stream], latest: Clock) -> dict[str, ArrivedRows]:
-    measures = []
+def _shedding(part: BatchPart) -> dict[int, Stream]:
+    return {at: each for at, each in part.streams.items() if each.shed_allowed}
+
+
+def _arrived_in(part: BatchPart, latest: Clock) -> dict[str, ArrivedRows]:
+    measures, streams = [], _shedding(part)
     for number, stream in streams.items():
         here = f"CASE WHEN {STREAM} = {number}"
-        clock, (least, most) = clock_sql(stream, tagged=True), clock_bounds(stream)
-        if clock_type(stream) == TIMESTAMP and latest is not None:
-            most = min(most, latest)
+        clock, (least, most) = clock_sql(stream, tagged=True), clock_bounds(stream, latest)
         measures.append(f"count({here} THEN 1 END) AS rows_{number}")
         measures.append(f"max({here} AND {clock} BETWEEN {least}L AND {most}L THEN {clock} END) AS latest_{number}")
     if not measures:
@@ -114,14 +110,13 @@ def without_shed_rows(batch: Batch, kept: int, cycle: int) -> Batch:
 
 
 def _without_shed_rows(part: BatchPart, kept: int, cycle: int) -> BatchPart:
-    shedding = {at: each for at, each in part.streams.items() if each.shed_allowed}
-    if not shedding:
-        return part
     # A number below `WHOLE` follows from a row's values, another one in every cycle.
-    numbers = {
-        at: f"pmod(xxhash64({', '.join(slots(each.fields))}, {cycle}L), {WHOLE}L)" for at, each in shedding.items()
-    }
-    left_out = " OR ".join(f"({STREAM} = {at} AND {number} >= {kept})" for at, number in numbers.items())
+    left_out = " OR ".join(
+        f"({STREAM} = {at} AND pmod(xxhash64({', '.join(slots(each.fields))}, {cycle}L), {WHOLE}L) >= {kept})"
+        for at, each in _shedding(part).items()
+    )
+    if not left_out:
+        return part
     return replace(part, frame=part.frame.where(f"{CORRUPT} IS NOT NULL OR NOT ({left_out})"))
 
 

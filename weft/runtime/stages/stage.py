@@ -20,8 +20,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from weft.algebra import Stream
-from weft.algebra.properties import clock_type
-from weft.algebra.types import TIMESTAMP
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.runtime.columnar.packed_selects import Packed
@@ -134,8 +132,6 @@ class SeenRows:
 
     def is_good(self, stream: Stream, latest: Clock) -> bool:
         """Whether every clock can be believed; `latest` is the largest TIMESTAMP that can."""
-        first, last = clock_bounds(stream)
-        if clock_type(stream) == TIMESTAMP and latest is not None:
-            last = min(last, latest)
+        first, last = clock_bounds(stream, latest)
         clocks = [each for each in (self.least, self.latest) if each is not None]
         return not self.bad and all(first <= each <= last for each in clocks)
