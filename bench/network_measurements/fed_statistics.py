@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from bench.network_workloads.files import RecordStream
+from weft.optimizer.network.sizes import SizeKey, SizeKind, SizeStatistics
 from weft.plan.log_ids import LogId, LogKind
 
 _SAMPLE = 50_000
 
 
 @dataclass
-class MeasuredStatistics:
+class MeasuredStatistics(SizeStatistics):
     """Statistics of one stream, joined with itself or not."""
 
     log: str
@@ -31,26 +32,30 @@ class MeasuredStatistics:
     #: CPU seconds that measuring shares took. A project knows them beforehand, so they are no part of planning.
     seconds: float = 0.0
 
-    def rows(self, log: str) -> int | None:
-        return self.log_rows if log == self.log else None
+    def step(self, known: SizeKey) -> Fraction | None:
+        """None for what is written in a way that the measuring database does not read."""
+        match known.kind:
+            case SizeKind.ROWS:
+                return Fraction(self.log_rows) if known.logs == (self.log,) else None
+            case SizeKind.VALUES:
+                return Fraction(self._distinct(known.of))
+            case SizeKind.SHARE:
+                return self._share(len(known.logs), known.of)
+        return None
 
-    def distinct(self, log: str, column: str) -> int | None:
+    def _distinct(self, column: str) -> int:
         if column not in self.counts:
             ((count,),) = self.connection.sql(f'SELECT count(DISTINCT "{column}") FROM all_rows').fetchall()
             self.counts[column] = count
         return self.counts[column]
 
-    def kept(self, logs: tuple[str, ...], condition: str) -> Fraction | None:
-        """None for what is written in a way that the measuring database does not read."""
-        place = len(logs), condition
+    def _share(self, legs: int, condition: str) -> Fraction | None:
+        place = legs, condition
         if place not in self.known:
             began = process_time()
-            self.known[place] = self._measured(len(logs), condition)
+            self.known[place] = self._measured(legs, condition)
             self.seconds += process_time() - began
         return self.known[place]
-
-    def node_rows(self, node: int) -> int | None:
-        return None
 
     def _measured(self, legs: int, condition: str) -> Fraction | None:
         source = "firsts AS T1" if legs == 1 else "firsts AS T1 POSITIONAL JOIN seconds AS T2"
