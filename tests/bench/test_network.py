@@ -16,6 +16,7 @@ from bench.network_measurements.tasks import Task
 from bench.network_workloads.files import FED, MED
 from bench.network_workloads.query import WorkloadQuery
 from bench.network_workloads.sets import SETS
+from weft.optimizer.network.sizes import SizeKey, SizeKind
 
 KEYS = [
     "qns_768_all",
@@ -109,11 +110,11 @@ def test_shares_are_those_of_the_rows() -> None:
     log = ("stream fed",)
     assert statistics.rows("stream fed") == 5_000
     assert statistics.rows("stream other") is None
-    assert statistics.distinct("stream fed", "tranid") == 5_000
-    common = statistics.kept(log, "T1.type_code = 1000")
+    assert statistics.step(SizeKey(SizeKind.VALUES, log, "tranid")) == 5_000
+    common = statistics.step(SizeKey(SizeKind.SHARE, log, "T1.type_code = 1000"))
     assert common is not None
     assert abs(common - Fraction(8, 10)) < Fraction(1, 20)
-    larger = statistics.kept(log * 2, "T1.amount - T2.amount > 0")
+    larger = statistics.step(SizeKey(SizeKind.SHARE, log * 2, "T1.amount - T2.amount > 0"))
     assert larger is not None
     assert abs(larger - Fraction(1, 2)) < Fraction(1, 20)
-    assert statistics.kept(log, "what no database reads") is None
+    assert statistics.step(SizeKey(SizeKind.SHARE, log, "what no database reads")) is None
