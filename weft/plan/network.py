@@ -121,9 +121,6 @@ class Network:
     results: Mapping[str, Result]
 
 
-EMPTY = Network({}, {})
-
-
 def parents_first(parents: Mapping[Key, tuple[Key, ...]], starts: Iterable[Key] | None = None) -> Iterator[Key]:
     """Nodes, each after its parents, otherwise in their order: all of them, or some and what they are made from.
 
