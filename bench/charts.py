@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import matplotlib as mpl
 
@@ -34,7 +35,13 @@ COLOURS = {
     "prefix": "#1b4332",
 }
 
-PAPER = {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "linestyle": "none", "zorder": 5}
+PAPER: dict[str, Any] = {
+    "marker": "D",
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "linestyle": "none",
+    "zorder": 5,
+}
 
 
 def canvas(columns: int, rows: int = 1, width: float = 5.4, height: float = 4.2) -> tuple[Figure, list[Axes]]:
@@ -56,7 +63,7 @@ def label(axis: Axes, title: str, across: str, up: str) -> None:
     axis.set_ylabel(up)
 
 
-def line(axis: Axes, across: Iterable[float], up: Iterable[float], name: str, **style: object) -> None:
+def line(axis: Axes, across: Iterable[float], up: Iterable[float], name: str, **style: Any) -> None:
     """One series of ours, in the colour of its name."""
     colour = COLOURS.get(name.partition(" (")[0])
     axis.plot(
@@ -71,5 +78,5 @@ def paper(axis: Axes, across: Iterable[float], up: Iterable[float], name: str = 
     axis.plot(list(across), list(up), label=name, markersize=7, **PAPER)
 
 
-def legend(axis: Axes, **style: object) -> None:
+def legend(axis: Axes, **style: Any) -> None:
     axis.legend(**{"frameon": False, "fontsize": 8.5, **style})

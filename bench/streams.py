@@ -101,7 +101,7 @@ def _ratios(found: Sequence[Measured]) -> dict[str, float | None]:
     one, twenty, many = (json_selections.get(streams) for streams in (1, 20, 200))
     assert one is not None
     assert twenty is not None
-    found_quickly = {"cpu_20_over_1_idle": twenty.one_cpu / one.one_cpu}
+    found_quickly: dict[str, float | None] = {"cpu_20_over_1_idle": twenty.one_cpu / one.one_cpu}
     if many is None:
         return dict.fromkeys(DEFINITIONS) | found_quickly
     return found_quickly | {

@@ -133,7 +133,7 @@ class Arithmetic:
         return answers.as_table(query.number, pa.array(ends[at] * self._topic.unit_micros), names, numbers)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def _reduce(clock, keys, known, values, compared, thresholds, unit, first, partials) -> None:  # type: ignore[no-untyped-def]
     for row in range(len(clock)):
         fragment = clock[row] // unit - first
@@ -147,7 +147,7 @@ def _reduce(clock, keys, known, values, compared, thresholds, unit, first, parti
         partials[_MAX, fragment, group, key] = max(partials[_MAX, fragment, group, key], value)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def _extend(partials, prefixes, spans, begin, end) -> None:  # type: ignore[no-untyped-def]
     """Prefix sums and maxima of spans for fragments that are complete; place 0 is for all rows, t for threshold t."""
     groups, keys = partials.shape[2], partials.shape[3]

@@ -72,7 +72,7 @@ def contestant(job: Job) -> dict[str, Any]:
     }
 
 
-class BatchClock(StreamingQueryListener):
+class BatchClock(StreamingQueryListener):  # type: ignore[misc]
     """Reads the time at the end of every batch that has rows."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from time import process_time
 
 import numpy as np
@@ -95,7 +96,7 @@ class Experiment:
         groups, times = self.groups(run.overhead), []
         names = list(self.queries)
         for number, name in enumerate(names, start=1):
-            times.append(_seconds(lambda name=name: groups.insert(name, self.queries[name], self.hops[name])))
+            times.append(_seconds(partial(groups.insert, name, self.queries[name], self.hops[name])))
             if number in checkpoints:
                 run.sizes.append(number)
                 run.reductions.append(self.reduction(groups, names[:number]))
@@ -113,7 +114,7 @@ class Experiment:
         # First those of the most popular group, as long as it is that: the source's Figure 9.
         gone.sort(key=lambda name: name not in popular)
         for name in gone:
-            times.append(_seconds(lambda name=name: groups.terminate(name)))
+            times.append(_seconds(partial(groups.terminate, name)))
         run.popular_terminate_ms = 1e3 * float(np.mean(times[: max(1, len(popular) // 4)]))
         run.terminate_ms_mean, run.terminate_ms_max = 1e3 * float(np.mean(times)), 1e3 * max(times)
         left = sorted(set(self.queries) - set(gone), key=list(self.queries).index)

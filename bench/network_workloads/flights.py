@@ -28,12 +28,14 @@ _HOURS = (1, 2, 3, 6)
 
 def flight_streams(folder: Path, days: int, step: str) -> str:
     """The two streams from the first of January on, so many days of them, replayed by steps of event time."""
-    parts = []
-    for source in write_parquet(folder):
-        part = source.with_name(f"{source.stem}-{days}.parquet")
-        pq.write_table(pq.read_table(source, filters=[("ts", "<", _FIRST_DAY + timedelta(days))]), part)
-        parts.append(part)
-    return streams(*parts, step)
+    flights, weather = (_first_days(source, days) for source in write_parquet(folder))
+    return streams(flights, weather, step)
+
+
+def _first_days(source: Path, days: int) -> Path:
+    part = source.with_name(f"{source.stem}-{days}.parquet")
+    pq.write_table(pq.read_table(source, filters=[("ts", "<", _FIRST_DAY + timedelta(days))]), part)
+    return part
 
 
 def flight_joins(count: int = 200, seed: int = SEED) -> list[WorkloadQuery]:

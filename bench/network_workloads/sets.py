@@ -49,4 +49,5 @@ def bound_one_by_one(stream: RecordStream, queries: Iterable[WorkloadQuery]) -> 
     for query in queries:
         statement = read(query.statement, names)
         assert isinstance(statement, statements.Create)
+        assert isinstance(statement.definition, Query)
         yield statement.definition
