@@ -19,8 +19,8 @@ from bench.network_workloads.files import FED
 from bench.network_workloads.sets import SETS, bound
 from lab.join_sharing import CONFIGURATIONS, weighted_size
 from weft.algebra import Select
+from weft.plan.canonical import normalised
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.normal_form import normalised
 
 #: Published for 768 of the source's queries; it does not give a size for MPlan_NCanon.
 PUBLISHED = {"AllSharing": 2138, "MatchPlan": 3057, "NonCanon": 5081, "NonJoinS": 21836}

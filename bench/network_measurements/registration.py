@@ -17,8 +17,8 @@ from bench.network_workloads.sets import bound_one_by_one
 from lab.join_sharing import weighted_size
 from weft.algebra import Select
 from weft.optimizer.network.planner import Planner
+from weft.plan.canonical import normalised
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.normal_form import normalised
 
 _NEIGHBOURS = 50
 _EARLY = 100

@@ -14,7 +14,7 @@ from weft.algebra import Column, Expression, KeyRef, Relation, Select, SetOperat
 from weft.catalog.codec import dumps
 from weft.optimizer.share_set_columns import described, why_not
 from weft.optimizer.share_set_operators import arranged, chains_in
-from weft.plan.normal_form import with_ordered_operands
+from weft.plan.canonical import with_ordered_operands
 
 
 def over(columns: str, *bounds: int) -> list[str]:

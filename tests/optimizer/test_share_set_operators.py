@@ -15,7 +15,7 @@ from tests.oracle_values import row_key
 from weft.algebra import Relation, Select, SetOperation
 from weft.catalog.codec import dumps
 from weft.optimizer.share_set_operators import arranged
-from weft.plan.normal_form import normalised, without_names
+from weft.plan.canonical import normalised, without_names
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation
 

@@ -7,7 +7,7 @@ import pytest
 from tests.optimizer.network.given import names
 from weft.algebra import Relation
 from weft.catalog.codec import dumps
-from weft.plan.normal_form import normalised, with_ordered_operands, without_names
+from weft.plan.canonical import normalised, with_ordered_operands, without_names
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation
 

@@ -22,9 +22,9 @@ from tests.support.generator_expressions import INEXACT, ColumnText, choose, exp
 from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, KeyRef, Output, Select, Stream, Value
 from weft.algebra.types import BIGINT
+from weft.expressions.array_expressions import can_be_computed, computed
+from weft.expressions.physical_values import arrow, physical
 from weft.kernels.statistic import Values
-from weft.runtime.columnar.array_expressions import can_be_computed, computed
-from weft.runtime.columnar.physical_values import arrow, physical
 from weft.sql import NamesInMemory, SqlError, read, statements
 from weft.sql.functions import TRUNCATION_UNITS
 

@@ -6,7 +6,7 @@ import pytest
 
 from weft.algebra import Field
 from weft.algebra.types import BIGINT, DOUBLE, HUGEINT, decimal
-from weft.runtime.columnar.spark_expressions import spark_sql
+from weft.expressions.spark_expressions import spark_sql
 from weft.sql import parse
 from weft.sql.expression_binder import bind
 from weft.sql.scope import Scope

@@ -44,11 +44,11 @@ from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
-from weft.plan.plan import Plan
+from weft.plan.query_set import QuerySet
 from weft.sql import paths
 from weft.sql.settings import Settings
 
-register(Plan)
+register(QuerySet)
 
 CATALOG_FILE: Final = "catalog.sqlite"
 

@@ -167,7 +167,7 @@ def _run_one_by_one(loom: Loom) -> tuple[int, float]:
 def _run(spark: SparkSession, files: Path, query: Query, checkpoint: str) -> None:
     from pyspark.sql import functions as F
 
-    from weft.runtime.columnar.spark_expressions import aggregate_sql, quoted, spark_sql, spark_type
+    from weft.expressions.spark_expressions import aggregate_sql, quoted, spark_sql, spark_type
 
     def leaf(expression: object) -> str:
         assert isinstance(expression, Column)

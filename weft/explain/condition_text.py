@@ -17,8 +17,8 @@ from fractions import Fraction
 from weft.algebra import Call, Column, DataType, Expression, Literal
 from weft.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP
 from weft.explain.query_text import clock_text, duration_text, expression_text
+from weft.plan.canonical import substituted
 from weft.plan.network import CLOCK
-from weft.plan.normal_form import substituted
 from weft.predicates.clauses import Disjunction
 from weft.predicates.domains import DAY, is_in_calendar
 from weft.predicates.literals import MIRRORED, Triple, bound_text

@@ -25,9 +25,9 @@ from weft.optimizer.network.redeciding import Redecided, best_order, costs, orde
 from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind, share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
 from weft.optimizer.share_set_columns import Chain, described, why_not
+from weft.plan.canonical import without_names
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, parents_first
-from weft.plan.normal_form import without_names
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
 from weft.runtime.stages.groups.row_aggregates import row_aggregate

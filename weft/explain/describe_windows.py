@@ -28,13 +28,13 @@ from weft.explain.plan_description import (
 )
 from weft.explain.project import NOT_RUN, Project
 from weft.explain.query_text import window_document
+from weft.expressions.spark_expressions import with_names
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.kernel_choice import ChosenKernel
 from weft.kernels.kernel_cost import cost_per_tick, demand
 from weft.optimizer.weave.dendrogram import nearest_neighbours
+from weft.plan.canonical import normalised
 from weft.plan.facts import NOT_MEASURED, Facts, Measurements, key_set
-from weft.plan.normal_form import normalised
-from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.statistics import rates
 from weft.runtime.stages.windows import tree_choice
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes

@@ -9,8 +9,8 @@ from operator import attrgetter
 from weft.algebra import Query, Relation
 from weft.catalog import Catalog
 from weft.catalog.codec import dumps
+from weft.plan.canonical import normalised, with_ordered_operands, without_names
 from weft.plan.event_time import QueryStart, RunningQuery
-from weft.plan.normal_form import normalised, with_ordered_operands, without_names
 from weft.runtime.stages.operators import (
     Operator,
     OperatorId,

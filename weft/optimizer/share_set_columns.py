@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from weft.algebra import AggregateRef, Column, Expression, Input, Output, Relation, Select, SetOperation, SetOperator
-from weft.plan.normal_form import is_free, operands_of, substituted, with_subqueries
+from weft.plan.canonical import is_free, operands_of, substituted, with_subqueries
 
 Key = Callable[[Relation], str]
 #: For each column of the narrow operator, its place among those of the wide one.

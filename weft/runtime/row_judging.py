@@ -12,19 +12,10 @@ from pyspark.sql import functions as F
 from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.runtime.columnar.packed_selects import Packed
-from weft.runtime.columnar.rows import (
-    ARRIVAL,
-    BEFORE,
-    CLOCK,
-    CORRUPT,
-    STREAM,
-    TICK,
-    clock_bounds,
-    clock_sql,
-    column,
-)
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, clock_bounds, clock_sql
 from weft.runtime.sources.batches import BatchPart
 from weft.runtime.sources.late_rows import late_everywhere
 from weft.runtime.stages.stage import SeenRows

@@ -11,8 +11,8 @@ from weft.algebra import Select, Stream, Table
 from weft.algebra.properties import name_of
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.sizes import SizeKey, SizeKind, SizeStatistics
+from weft.plan.canonical import normalised
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.normal_form import normalised
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation
 from weft.sql.statements import Create

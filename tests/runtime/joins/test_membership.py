@@ -20,12 +20,12 @@ from tests.support.peers import arrow_table
 from weft.algebra import Call, Expression, Literal, Stream, Value
 from weft.algebra.types import decimal
 from weft.arrays.arrow_types import arrow_type
+from weft.expressions.spark_expressions import spark_sql
 from weft.predicates.clauses import PredicateSet
 from weft.predicates.domains import satisfying
 from weft.predicates.normal_forms import condition_of, conjunctive_form
 from weft.predicates.operations import under
 from weft.predicates.row_matching import Check, ParentLabel, PlainColumn, RowMatcher, RowMatches
-from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins import row_checks as network_conditions
 from weft.runtime.stages.joins.row_checks import (
     Columns,

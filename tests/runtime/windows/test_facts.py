@@ -11,8 +11,8 @@ import pytest
 from tests.runtime.workload_run import Run
 from weft.algebra import Value
 from weft.loom import Loom
+from weft.plan.canonical import normalised
 from weft.plan.facts import Facts
-from weft.plan.normal_form import normalised
 from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees
 from weft.runtime.stages.windows.woven_queries import Woven, woven

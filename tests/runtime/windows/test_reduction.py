@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
-from weft.runtime.columnar.spark_expressions import spark_sql
+from weft.expressions.spark_expressions import spark_sql
 from weft.runtime.stages.windows.reduction import packing, slice_sql
 from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
 from weft.windows.slicing import edges_between, shared_edges

@@ -21,7 +21,7 @@ import weft.algebra as algebra
 from weft.algebra.properties import clock_column
 from weft.optimizer.group_results import shapes
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
-from weft.plan.normal_form import substituted, with_expressions
+from weft.plan.canonical import substituted, with_expressions
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet

@@ -21,7 +21,7 @@ from functools import lru_cache, partial
 
 import weft.algebra as algebra
 from weft.optimizer.group_results.forms import QueryFamily, QueryKind
-from weft.plan.normal_form import normalised, substituted, with_expressions
+from weft.plan.canonical import normalised, substituted, with_expressions
 from weft.predicates.clauses import Disjunction, predicate_set, set_with
 from weft.predicates.domains import clock_facts
 from weft.predicates.normal_forms import Box, condition_of, conjunctive_form, disjunctive_form

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from weft.algebra import Field
 from weft.arrays.arrow_types import to_outside
-from weft.runtime.columnar.rows import column, typed_slots, typed_slots_of_all
-from weft.runtime.columnar.spark_expressions import spark_type
+from weft.expressions.spark_expressions import column, spark_type
+from weft.runtime.columnar.rows import typed_slots, typed_slots_of_all
 
 _SELECT = "q"
 

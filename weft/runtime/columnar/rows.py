@@ -18,7 +18,7 @@ from typing import TypeVar
 from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
-from weft.runtime.columnar.spark_expressions import spark_type
+from weft.expressions.spark_expressions import column, spark_type
 
 Type = TypeVar("Type", bound=Hashable)
 
@@ -36,9 +36,6 @@ TICK = "_tick"
 _INSTANTS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _ORDINALS = (-(2**62), 2**62)
 
-#: A column by position, or a string literal, whose text is left alone.
-_COLUMN = re.compile(r"'(?:[^'\\]|\\.)*'|\bc(\d+)\b", re.DOTALL)
-
 
 def clock_bounds(stream: Stream, latest: int | None = None) -> tuple[int, int]:
     """The least and the greatest clock that a row of the stream may have; `latest` is the last TIMESTAMP believed."""
@@ -46,21 +43,6 @@ def clock_bounds(stream: Stream, latest: int | None = None) -> tuple[int, int]:
         return _ORDINALS
     least, most = _INSTANTS
     return least, most if latest is None else min(most, latest)
-
-
-def column(position: int) -> str:
-    return f"c{position}"
-
-
-def with_names(text: str, stream: Stream) -> str:
-    """A text of Spark SQL over a stream's rows, with its columns by name instead of by position."""
-
-    def named(found: re.Match[str]) -> str:
-        if found[1] is None or int(found[1]) >= len(stream.fields):
-            return found[0]
-        return stream.fields[int(found[1])].name
-
-    return _COLUMN.sub(named, text)
 
 
 def clock_sql(stream: Stream, *, tagged: bool = False) -> str:

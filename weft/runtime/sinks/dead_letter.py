@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
-from weft.runtime.columnar.rows import CORRUPT, column, slots, slots_of
+from weft.expressions.spark_expressions import column
+from weft.runtime.columnar.rows import CORRUPT, slots, slots_of
 from weft.runtime.state.storage import Storage
 
 FOLDER = "dead-letter"

@@ -26,8 +26,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from weft.algebra import Stream
+from weft.expressions.spark_expressions import quoted, spark_type
 from weft.runtime.columnar.rows import CORRUPT, slots_of
-from weft.runtime.columnar.spark_expressions import quoted, spark_type
 from weft.runtime.failures.errors import SourceError
 from weft.runtime.failures.reasons import reason_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles

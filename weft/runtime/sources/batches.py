@@ -22,7 +22,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream
-from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, column, slots, slots_of
+from weft.expressions.spark_expressions import column
+from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.failures.errors import EngineError
 from weft.runtime.sources import replay
 from weft.runtime.sources.stream_sources import Sources, declared, tagging

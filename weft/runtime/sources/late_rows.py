@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from weft.algebra import Call, Column, Expression, Field, Relation, Select, SetOperation, Source, Stream, Window
 from weft.algebra.properties import leaves, reads
 from weft.algebra.types import BIGINT
+from weft.expressions.spark_expressions import column, spark_sql
 from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
 from weft.predicates.terms import columns_of
 from weft.runtime.columnar.packed_selects import Packed
-from weft.runtime.columnar.rows import CLOCK, column
-from weft.runtime.columnar.spark_expressions import spark_sql
+from weft.runtime.columnar.rows import CLOCK
 
 
 def late_everywhere(stream: Stream, event_time: EventTime, queries: Mapping[str, RunningQuery]) -> str | None:

@@ -29,10 +29,10 @@ from weft.algebra.properties import leaves, reads
 from weft.catalog.codec import dumps, loads
 from weft.optimizer.network.wanted import is_shareable
 from weft.optimizer.share_set_operators import arranged
+from weft.plan.canonical import with_ordered_operands, without_names
 from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery, first_open_start, is_windowed
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.normal_form import with_ordered_operands, without_names
-from weft.plan.plan import Plan
+from weft.plan.query_set import QuerySet
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import Use, needed_since, reach_of
 from weft.runtime.stages.sets.set_rows import combines_rows, picks_columns
@@ -369,7 +369,7 @@ class PlannedQueries:
 # -- kept rows --------------------------------------------------------------------------------------------------------
 
 
-def logged(plan: Plan, planned: PlannedQueries) -> dict[LogId, Source]:
+def logged(plan: QuerySet, planned: PlannedQueries) -> dict[LogId, Source]:
     """The logs that operators read again, or that BACKFILL keeps for later ones, with the sources of their rows."""
     return {LogId(LogKind.STREAM, each.name): each for each in plan.streams if each.backfill} | dict(planned.kept_logs)
 

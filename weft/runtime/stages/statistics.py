@@ -19,8 +19,8 @@ from fractions import Fraction
 
 from weft.algebra import Stream
 from weft.catalog import Catalog
+from weft.expressions.spark_expressions import with_names
 from weft.plan.facts import CycleMeasured, Facts, Measurements, StreamMeasured, facts_of
-from weft.runtime.columnar.rows import with_names
 from weft.runtime.stages.joins.stored_network import recorded_sizes
 
 #: The name of the record of a cycle as a whole.

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 import weft.algebra as algebra
 from weft.arrays.arrow_types import arrow_type
+from weft.expressions.array_expressions import can_be_computed, computed
+from weft.expressions.physical_values import arrow, physical
 from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Values
 from weft.predicates.terms import text_of
-from weft.runtime.columnar.array_expressions import can_be_computed, computed
-from weft.runtime.columnar.physical_values import arrow, physical
 from weft.runtime.columnar.rows import ARRIVAL, CLOCK
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition

@@ -22,6 +22,7 @@ from itertools import product
 
 from weft.algebra import Call, Column, DataType, Expression, Field, Input, Select, Source, Table
 from weft.algebra.types import BIGINT, BOOLEAN, STRING
+from weft.expressions.spark_expressions import spark_sql
 from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, Node, Result
@@ -30,7 +31,6 @@ from weft.predicates.literal_expressions import expression_of
 from weft.predicates.row_matching import RowMatcher
 from weft.predicates.terms import columns_of, sources_of
 from weft.runtime.columnar.rows import ARRIVAL
-from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins.row_checks import Columns, bounding_condition, bounding_predicates, clock_of, column_of
 from weft.windows.join_windows import Bounds
 

@@ -30,11 +30,11 @@ from pyspark.sql import DataFrame
 
 from weft.arrays.arrow_types import to_outside
 from weft.arrays.ordinals import Positions
+from weft.expressions.spark_expressions import column, spark_type
 from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
-from weft.runtime.columnar.rows import ARRIVAL, CLOCK, column
-from weft.runtime.columnar.spark_expressions import spark_type
+from weft.runtime.columnar.rows import ARRIVAL, CLOCK
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.joins import lookups, spark_jobs
 from weft.runtime.stages.joins.join_groups import NODES, JoinGroup, needed_since

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 
 from weft.algebra import Expression, Select, Stream
 from weft.algebra.types import BIGINT
+from weft.expressions.spark_expressions import column, spark_sql
 from weft.plan.network import Result
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_sources
-from weft.runtime.columnar.rows import column
-from weft.runtime.columnar.spark_expressions import spark_sql
 from weft.runtime.stages.joins import join_groups, row_checks
 from weft.runtime.stages.operators import Operator
 

@@ -28,6 +28,8 @@ from math import prod
 from weft.algebra import Call, Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
 from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
+from weft.expressions.spark_expressions import Leaf, spark_sql
+from weft.expressions.spark_expressions import column as position_name
 from weft.plan.network import CLOCK
 from weft.predicates import row_matching
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, disjunction_with, set_with
@@ -36,8 +38,6 @@ from weft.predicates.literal_expressions import conjunction, disjunction, expres
 from weft.predicates.literals import Triple, only_value, requirements
 from weft.predicates.polynomials import ZERO
 from weft.predicates.terms import Order, Subject, Sum, columns_of
-from weft.runtime.columnar.rows import column as position_name
-from weft.runtime.columnar.spark_expressions import Leaf, spark_sql
 
 _WIDEST = 1 << 63
 _TRUE = Fraction(1)

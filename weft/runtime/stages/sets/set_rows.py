@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from weft.algebra import Column, Field, Relation, Select, SetOperation
 from weft.arrays.arrow_types import inner_arrow_type, to_outside
 from weft.arrays.ordinals import Numbers
+from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock
-from weft.runtime.columnar.rows import CLOCK, column
+from weft.runtime.columnar.rows import CLOCK
 
 #: The column of a log that says whose row it is: 0 and 1 are the operands, see also `PASSED`.
 SIDE = "_side"

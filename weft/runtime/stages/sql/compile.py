@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import weft.algebra as algebra
 from weft.algebra.properties import reads
 from weft.algebra.types import TIMESTAMP, DataType
+from weft.expressions.spark_expressions import Leaf, aggregate_sql, column, spark_sql, spark_type
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
-from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, column, columns
-from weft.runtime.columnar.spark_expressions import Leaf, aggregate_sql, spark_sql, spark_type
+from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, columns
 from weft.runtime.stages.operators import OperatorId, log_of
 from weft.runtime.stages.sql import running
 from weft.windows.join_windows import meeting_bounds

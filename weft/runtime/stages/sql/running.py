@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.algebra import Aggregate, Kind, Select
-from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.columnar.spark_expressions import (
+from weft.expressions.spark_expressions import (
     Leaf,
     aggregate_sql,
     exact_sum,
@@ -25,6 +23,8 @@ from weft.runtime.columnar.spark_expressions import (
     sum_of_parts,
     sum_parts,
 )
+from weft.plan.log_ids import LogId, LogKind
+from weft.runtime.columnar.rows import CLOCK
 from weft.sql.functions import is_holistic
 
 _VARIANCES = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop"})

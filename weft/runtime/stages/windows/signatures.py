@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from weft.algebra import Call, Expression, Kind, Literal
 from weft.algebra.types import TIMESTAMP
-from weft.runtime.columnar.spark_expressions import Leaf, spark_sql
+from weft.expressions.spark_expressions import Leaf, spark_sql
 
 #: Bits in a word.
 _WORD = 62

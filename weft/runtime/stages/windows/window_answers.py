@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, AggregateRef, Column, Expression, KeyRef, Select, WindowBound
 from weft.arrays.arrow_types import arrow_type
+from weft.expressions.array_expressions import computed
+from weft.expressions.physical_values import arrow, physical
+from weft.expressions.spark_expressions import column as position_name
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
-from weft.runtime.columnar.array_expressions import computed
-from weft.runtime.columnar.physical_values import arrow, physical
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.columnar.rows import column as position_name
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows.slicing import ends_between
 

@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 
 from weft.algebra import Aggregate, Column, DataType, Kind, Query, Select, Stream, Window
 from weft.algebra.types import BIGINT, TIMESTAMP
+from weft.expressions.array_expressions import can_be_computed
+from weft.expressions.physical_values import physical
+from weft.expressions.spark_expressions import Leaf, column, decimal_constant, spark_sql
 from weft.kernels import monoids
 from weft.kernels.aggregate_functions import FUNCTIONS, Need
 from weft.kernels.statistic import Array, Columns, Statistic, Values
-from weft.runtime.columnar.array_expressions import can_be_computed
-from weft.runtime.columnar.physical_values import physical
-from weft.runtime.columnar.rows import column
-from weft.runtime.columnar.spark_expressions import Leaf, decimal_constant, spark_sql
 from weft.runtime.stages.windows.signatures import Condition, conditions_of
 
 #: The column that a row's clock is in while it is reduced.

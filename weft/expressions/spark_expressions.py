@@ -10,13 +10,29 @@ number. The sum of a part has room for 10¹⁹ rows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import TypeAlias
 
-from weft.algebra import Aggregate, AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
+from weft.algebra import (
+    Aggregate,
+    AggregateRef,
+    Call,
+    Column,
+    DataType,
+    Expression,
+    KeyRef,
+    Kind,
+    Literal,
+    Stream,
+    WindowBound,
+)
 from weft.algebra.types import BIGINT, HUGEINT, TIMESTAMP
+
+#: A column by position, or a string literal, whose text is left alone.
+_COLUMN = re.compile(r"'(?:[^'\\]|\\.)*'|\bc(\d+)\b", re.DOTALL)
 
 #: A sum of numbers of this many digits has room for ten more.
 _SAFE_DIGITS = 28
@@ -24,6 +40,21 @@ _SAFE_DIGITS = 28
 #: Digits of the low part.
 _LOW_DIGITS = 19
 _UNIT = f"{10**_LOW_DIGITS}BD"
+
+
+def column(position: int) -> str:
+    return f"c{position}"
+
+
+def with_names(text: str, stream: Stream) -> str:
+    """A text of Spark SQL over a stream's rows, with its columns by name instead of by position."""
+
+    def named(found: re.Match[str]) -> str:
+        if found[1] is None or int(found[1]) >= len(stream.fields):
+            return found[0]
+        return stream.fields[int(found[1])].name
+
+    return _COLUMN.sub(named, text)
 
 
 def needs_parts(type_: DataType) -> bool:

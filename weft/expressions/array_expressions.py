@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, Value, WindowBound
 from weft.algebra.types import DOUBLE, HUGEINT
-from weft.kernels.statistic import Array, Values
-from weft.runtime.columnar.exact_arithmetic import (
+from weft.expressions.exact_arithmetic import (
     EXACT_OPERATORS,
     as_float,
     can_be_cast,
@@ -30,6 +29,7 @@ from weft.runtime.columnar.exact_arithmetic import (
     is_exact,
     rounded_double,
 )
+from weft.kernels.statistic import Array, Values
 
 #: What stands at a leaf of an expression: a column before grouping, the others after it.
 ValueLeaf: TypeAlias = Callable[[Column | KeyRef | AggregateRef | WindowBound], Values]

@@ -17,7 +17,7 @@ from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
 from weft.algebra import Query
 from weft.algebra.properties import clock_column
 from weft.explain.query_text import query_text
-from weft.plan.normal_form import normalised
+from weft.plan.canonical import normalised
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation
 
