@@ -109,7 +109,7 @@ class Loom:
         """Run the statements of a script, all of them or none, and report every problem of the script."""
         with self.catalog.transaction():
             report = check(script, self.catalog)
-            outcomes = tuple(self._apply(each.statement) for each in report.good) if report.ok else ()
+            outcomes = tuple(map(self._apply, report.good)) if report.ok else ()
         return Registration(outcomes, report.problems, len(report.good), report.skipped, notes=report.notes)
 
     def query(self, name: str, select: str) -> Query:

@@ -17,7 +17,7 @@ from weft.algebra import Definition, Field, Query, Sink, Stream, Table, View
 from weft.algebra.expressions import Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
-from weft.sql import dialect, expression_binder, statements
+from weft.sql import expression_binder, statements
 from weft.sql.coercion import bind_type
 from weft.sql.names import Names, NamesInMemory, listed, name_refusal
 from weft.sql.paths import folder_of, setting_refusal, sink_refusal, source_refusal
@@ -60,53 +60,49 @@ _COLUMNS: Mapping[str, Mapping[str, tuple[Kind, ...]]] = {
 _ADVICE = {"kafka": "read the topic in Python, take value apart with from_json, and hand the DataFrame to loom.stream"}
 
 
-_CREATED: dict[type, type[Definition]] = {
-    dialect.StreamNode: Stream,
-    dialect.TableNode: Table,
-    dialect.ViewNode: View,
-    dialect.QueryNode: Query,
-}
-
-
 def bind(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
     """The bound form of a statement. Raises SqlError; registers nothing."""
-    if type(tree) in _CREATED:
-        if tree.args["unless_exists"] and type(names.find(tree.this.name)) is _CREATED[type(tree)]:
-            return statements.NoChange(f"{tree.this.name} is registered already")
-        _check_new(tree.this, names)
-    match tree:
-        case dialect.StreamNode():
-            return statements.Create(_bind_stream(tree, names))
-        case dialect.TableNode():
-            return statements.Create(_bind_table(tree, names))
-        case dialect.ViewNode() | dialect.QueryNode():
-            sink = _bind_sink(tree, names)
-            notes: list[Problem] = []
-            relation = bind_relation(tree.expression, names, notes)
-            if isinstance(tree, dialect.ViewNode):
-                return statements.Create(View(tree.this.name, text, relation), tuple(notes))
-            query = Query(tree.this.name, relation, clock_column(relation), text, tree.args["sharing"], sink)
-            return statements.Create(query, tuple(notes))
-        case dialect.DropNode():
+    match tree.args.get("verb"):
+        case "CREATE":
+            return _bind_create(tree, names, text)
+        case "DROP":
             return _bind_drop(tree, names)
-        case dialect.ResumeNode():
+        case "ALTER":
             _check_query(tree.this, names)
             return statements.ResumeQuery(tree.this.name)
-        case dialect.ShowNode():
+        case "SHOW":
             return statements.Show(tree.args["kind"])
-        case dialect.DescribeNode():
+        case "DESCRIBE":
             if names.find(tree.this.name) is None:
                 otherwise = "SHOW STREAMS and SHOW QUERIES list what there is"
                 hint = did_you_mean(tree.this.name, names.known_names(), otherwise)
                 raise refuse(Code.UNKNOWN_NAME, f"nothing is called '{tree.this.name}'", tree.this, hint)
             return statements.Describe(tree.this.name)
-        case dialect.ExplainNode():
+        case "EXPLAIN":
             return _bind_explain(tree, names)
-        case dialect.SettingNode():
+        case "SET":
             return _bind_setting(tree, names)
     message = "a SELECT alone is not a statement of a stream processor"
     message = message if isinstance(tree, exp.Query) else "this is not a statement"
     raise refuse(Code.UNKNOWN_STATEMENT, message, tree, "write CREATE CONTINUOUS QUERY name AS SELECT …")
+
+
+def _bind_create(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
+    name, kind = tree.this.name, tree.args["kind"]
+    if tree.args["unless_exists"] and kind_of(name, names) == kind.lower():
+        return statements.NoChange(f"{name} is registered already", names.find(name))
+    _check_new(tree.this, names)
+    if kind == "STREAM":
+        return statements.Create(_bind_stream(tree, names))
+    if kind == "TABLE":
+        return statements.Create(_bind_table(tree, names))
+    sink = _bind_sink(tree, names)
+    notes: list[Problem] = []
+    relation = bind_relation(tree.expression, names, notes)
+    if kind == "VIEW":
+        return statements.Create(View(name, text, relation), tuple(notes))
+    query = Query(name, relation, clock_column(relation), text, tree.args["sharing"], sink)
+    return statements.Create(query, tuple(notes))
 
 
 def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statement:
@@ -120,7 +116,7 @@ def bind_or_repeat(tree: exp.Expr, names: Names, text: str) -> statements.Statem
         again, known = bind(tree, NamesInMemory(names, dropped={name.lower()}), text), names.find(name)
         if known is None or not isinstance(again, statements.Create) or not _is_same(again.definition, known):
             raise
-        return statements.NoChange(f"{name} is registered already")
+        return statements.NoChange(f"{name} is registered already", known)
 
 
 def _is_same(one: Definition, other: Definition) -> bool:
@@ -132,7 +128,7 @@ def _is_same(one: Definition, other: Definition) -> bool:
     return one == other
 
 
-def _bind_sink(tree: dialect.ViewNode | dialect.QueryNode, names: Names) -> Sink | None:
+def _bind_sink(tree: exp.Expr, names: Names) -> Sink | None:
     format_ = tree.args.get("format")
     if format_ is None:
         return None
@@ -186,7 +182,7 @@ def _check_new(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.ALREADY_EXISTS, f"a {owner} called '{name.name}' exists already", name, hint)
 
 
-def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mapping[str, str]) -> None:
+def _check_source(tree: exp.Expr, fields: list[Field], options: Mapping[str, str]) -> None:
     """Refuse columns that the source of a stream cannot have, and values that its options do not take."""
     node = tree.args["format"]
     source = node.name.lower()
@@ -211,7 +207,7 @@ def _check_source(tree: dialect.StreamNode, fields: list[Field], options: Mappin
         raise refuse(Code.BAD_SETTING, f"{BAD_FILES} cannot be '{wanted}'", node, hint)
 
 
-def _bind_stream(tree: dialect.StreamNode, names: Names) -> Stream:
+def _bind_stream(tree: exp.Expr, names: Names) -> Stream:
     fields = _bind_columns(tree, Code.BAD_STREAM)
     watermark = tree.args.get("watermark")
     if watermark is None:
@@ -238,7 +234,7 @@ def _bind_stream(tree: dialect.StreamNode, names: Names) -> Stream:
     )
 
 
-def _bind_table(tree: dialect.TableNode, names: Names) -> Table:
+def _bind_table(tree: exp.Expr, names: Names) -> Table:
     fields = _bind_columns(tree, Code.BAD_TABLE)
     for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
         node = tree.args.get(clause)
@@ -251,14 +247,14 @@ def _bind_table(tree: dialect.TableNode, names: Names) -> Table:
     return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
 
 
-def _check_allowed(tree: dialect.StreamNode | dialect.TableNode, names: Names) -> None:
+def _check_allowed(tree: exp.Expr, names: Names) -> None:
     node, options = tree.args["format"], dict(tree.args.get("options") or ())
     refused = source_refusal(node.name.lower(), options, names.allowed_paths())
     if refused is not None:
         raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
 
 
-def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> list[Field]:
+def _bind_columns(tree: exp.Expr, code: Code) -> list[Field]:
     fields: list[Field] = []
     for column in tree.args["columns"]:
         if any(field.name.lower() == column.this.name.lower() for field in fields):
@@ -267,7 +263,7 @@ def _bind_columns(tree: dialect.StreamNode | dialect.TableNode, code: Code) -> l
     return fields
 
 
-def _bind_watermark(watermark: dialect.WatermarkNode, fields: list[Field]) -> tuple[Field, int]:
+def _bind_watermark(watermark: exp.Expr, fields: list[Field]) -> tuple[Field, int]:
     """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
     name = watermark.this.name
     clock = next((field for field in fields if field.name.lower() == name.lower()), None)
@@ -299,7 +295,7 @@ def _delay(bound: Expression, clock: Field) -> int | None:
     return None
 
 
-def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
+def _bind_drop(tree: exp.Expr, names: Names) -> statements.Statement:
     kind, name = tree.args["kind"], tree.this.name
     owner = kind_of(name, names)
     if owner != kind.lower():
@@ -318,7 +314,7 @@ def _bind_drop(tree: dialect.DropNode, names: Names) -> statements.Statement:
     return statements.Drop(kind, name)
 
 
-def _bind_explain(tree: dialect.ExplainNode, names: Names) -> statements.Explain:
+def _bind_explain(tree: exp.Expr, names: Names) -> statements.Explain:
     format_ = "TEXT"
     for node in tree.args["options"]:
         option = node.name
@@ -340,7 +336,7 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
         raise refuse(Code.UNKNOWN_NAME, f"query '{name.name}' is unknown", name, hint)
 
 
-def _bind_setting(tree: dialect.SettingNode, names: Names) -> statements.SetOption:
+def _bind_setting(tree: exp.Expr, names: Names) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
     limited = setting_refusal(name, names.allowed_paths())
     if limited is not None:

@@ -27,34 +27,32 @@ def split(script: str) -> Iterator[StatementText]:
     """The statements of a script, separated by semicolons outside of quotes and comments.
 
     Cutting is done before parsing so that one bad statement does not hide the mistakes in the next. For the same reason
-    a quote or comment that is never closed ends its statement at the first line that ends in a semicolon. A script with
-    such a quote is cut a second time: then a quote that reaches over the beginning of a statement is not closed either,
-    since it is the next quote, and not its own, that seems to close it.
+    a quote or comment that is never closed ends its statement at the first line that ends in a semicolon. In a script
+    with such a quote, one that reaches over the beginning of a statement is not closed either, since it is the next
+    quote, and not its own, that seems to close it.
     """
-    try:
-        yield from list(_pieces(script, is_whole=True))
-    except _NeverClosed:
-        yield from _pieces(script, is_whole=False)
+    is_whole = not any(mark["open"] for mark in _MARK.finditer(script))
+    start = 0
+    while start < len(script):
+        end = _end_of_statement(script, start, is_whole)
+        blank = _BLANK.match(script, start, end)
+        assert blank is not None
+        if blank.end() < end:
+            yield StatementText(script[blank.end() : end].rstrip(), blank.end())
+        start = end + 1
 
 
-class _NeverClosed(Exception):
-    """A quote or comment of the script is not closed."""
+#: What ends a statement, something in which a semicolon does not, or the opening of such a thing that is never closed.
+_MARK = re.compile(
+    r""";|--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*+'|"(?:[^"\\]|\\.|"")*+"|`(?:[^`]|``)*+`|(?P<open>['"`]|/\*)""",
+    re.DOTALL,
+)
 
+#: White space and comments before a statement.
+_BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 
-def _pieces(script: str, *, is_whole: bool) -> Iterator[StatementText]:
-    """The statements; `is_whole` expects that all quotes are closed."""
-    start = position = 0
-    while position < len(script):
-        position = _end_of_statement(script, position, is_whole)
-        piece = _trimmed(script, start, position)
-        if piece is not None:
-            yield piece
-        position += 1
-        start = position
-
-
-#: What ends a statement, or begins something in which a semicolon does not.
-_MARK = re.compile(r";|['\"`]|--|/\*")
+#: A semicolon that ends a line.
+_LAST_OF_LINE = re.compile(r";(?=[^\S\n]*(?:\n|\Z))")
 
 #: The end of a line that ends a statement, and a line after it that begins one.
 _NEXT_STATEMENT = re.compile(
@@ -63,76 +61,13 @@ _NEXT_STATEMENT = re.compile(
 
 
 def _end_of_statement(script: str, position: int, is_whole: bool) -> int:
-    while mark := _MARK.search(script, position):
-        start = mark.start()
+    for mark in _MARK.finditer(script, position):
         if mark[0] == ";":
-            return start
-        if mark[0] == "--":
-            end: int | None = _end_of_line(script, start)
-        elif mark[0] == "/*":
-            close = script.find("*/", start + 2)
-            end = None if close < 0 else close + 2
-        else:
-            end = _end_of_quote(script, start)
-        if end is None and is_whole:
-            raise _NeverClosed
-        if end is None or (not is_whole and mark[0] != "--" and _NEXT_STATEMENT.search(script, start, end)):
-            return _recovery_point(script, start)
-        position = end
+            return mark.start()
+        if mark["open"] or (not is_whole and not mark[0].startswith("--") and _NEXT_STATEMENT.search(mark[0])):
+            recovered = _LAST_OF_LINE.search(script, mark.start())
+            return len(script) if recovered is None else recovered.start()
     return len(script)
-
-
-def _end_of_quote(script: str, position: int) -> int | None:
-    quote = script[position]
-    position += 1
-    while position < len(script):
-        if script[position] == "\\" and quote != "`":
-            position += 2
-        elif script[position] == quote:
-            if not script.startswith(quote, position + 1):
-                return position + 1
-            position += 2
-        else:
-            position += 1
-    return None
-
-
-def _end_of_line(script: str, position: int) -> int:
-    end = script.find("\n", position)
-    return len(script) if end < 0 else end
-
-
-def _recovery_point(script: str, position: int) -> int:
-    """The semicolon that ends the first line, from `position` on, that ends in one."""
-    while position < len(script):
-        end = _end_of_line(script, position)
-        line = script[position:end].rstrip()
-        if line.endswith(";"):
-            return position + len(line) - 1
-        position = end + 1
-    return len(script)
-
-
-def _trimmed(script: str, start: int, end: int) -> StatementText | None:
-    """The statement without white space and comments around it, or None if nothing is left."""
-    while start < end:
-        if script[start].isspace():
-            start += 1
-        elif script.startswith("--", start):
-            start = min(end, _end_of_line(script, start))
-        elif script.startswith("/*", start) and (close := script.find("*/", start + 2, end)) >= 0:
-            start = close + 2
-        else:
-            return StatementText(script[start:end].rstrip(), start)
-    return None
-
-
-@dataclass(frozen=True)
-class CheckedStatement:
-    """One statement of a script that was found good, and where it starts."""
-
-    statement: statements.Statement
-    start: int
 
 
 @dataclass(frozen=True)
@@ -142,7 +77,7 @@ class CheckReport:
     `skipped` counts statements that build on a refused one: nothing can be said of them.
     """
 
-    good: tuple[CheckedStatement, ...]
+    good: tuple[statements.Statement, ...]
     problems: tuple[Problem, ...]
     skipped: int
     notes: tuple[Problem, ...] = ()
@@ -160,7 +95,7 @@ class CheckReport:
         """The queries that the script creates and does not drop again, in order."""
         left: dict[str, Query] = {}
         for each in self.good:
-            match each.statement:
+            match each:
                 case statements.Create(Query() as query):
                     left[query.name.lower()] = query
                 case statements.Drop(_, name):
@@ -175,7 +110,7 @@ def check(script: str, names: Names | None = None) -> CheckReport:
     """
     known = NamesInMemory(names)
     refused: set[str] = set()
-    good: list[CheckedStatement] = []
+    good: list[statements.Statement] = []
     problems: list[Problem] = []
     notes: list[Problem] = []
     skipped = 0
@@ -197,14 +132,12 @@ def check(script: str, names: Names | None = None) -> CheckReport:
             known.add(statement.definition)
         elif isinstance(statement, statements.Drop):
             known.drop(statement.name)
-        good.append(CheckedStatement(statement, piece.start))
+        good.append(statement)
     return CheckReport(tuple(good), tuple(problems), skipped, tuple(notes))
 
 
 def _created(tree: exp.Expr) -> set[str]:
-    if isinstance(tree, (dialect.StreamNode, dialect.TableNode, dialect.QueryNode, dialect.ViewNode)):
-        return {tree.this.name.lower()}
-    return set()
+    return {tree.this.name.lower()} if tree.args.get("verb") == "CREATE" else set()
 
 
 def _created_by_text(text: str) -> set[str]:
@@ -218,8 +151,6 @@ def _created_by_text(text: str) -> set[str]:
 
 def _mentioned(tree: exp.Expr) -> set[str]:
     named = {table.name.lower() for table in tree.find_all(exp.Table)}
-    if isinstance(tree, (dialect.DropNode, dialect.DescribeNode, dialect.ResumeNode)) or (
-        isinstance(tree, dialect.ExplainNode) and tree.this is not None
-    ):
+    if tree.args.get("verb") in ("DROP", "DESCRIBE", "ALTER", "EXPLAIN") and tree.this is not None:
         named.add(tree.this.name.lower())
     return named

@@ -24,67 +24,27 @@ from weft.sql.query_syntax import QueryParser
 TYPE_NAMES = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DECIMAL(p, s), FLOAT, DOUBLE, STRING, BINARY, DATE, TIMESTAMP"
 
 
-def _args(required: str, optional: str = "") -> dict[str, bool]:
-    return {**dict.fromkeys(required.split(), True), **dict.fromkeys(optional.split(), False)}
+class StatementNode(exp.Expression):
+    """A statement: `verb` and `kind` are the first and the last of the words that begin it, `this` is what it names.
 
-
-class StreamNode(exp.Expression):
-    arg_types: ClassVar = _args("this columns", "watermark format options backfill shed unless_exists")
-
-
-class TableNode(exp.Expression):
-    """WATERMARK, BACKFILL and SHED are read so that they can be refused by what they mean."""
-
-    arg_types: ClassVar = StreamNode.arg_types
-
-
-class WatermarkNode(exp.Expression):
-    """WATERMARK FOR `this` AS `expression`."""
-
-    arg_types: ClassVar = _args("this expression")
-
-
-class QueryNode(exp.Expression):
-    arg_types: ClassVar = _args("this expression sharing", "format options unless_exists")
-
-
-class ViewNode(exp.Expression):
-    arg_types: ClassVar = _args("this expression", "unless_exists")
-
-
-class DropNode(exp.Expression):
-    arg_types: ClassVar = _args("kind this exists")
-
-
-class ResumeNode(exp.Expression):
-    arg_types: ClassVar = _args("this")
-
-
-class ShowNode(exp.Expression):
-    arg_types: ClassVar = _args("kind")
-
-
-class DescribeNode(exp.Expression):
-    arg_types: ClassVar = _args("this")
-
-
-class ExplainNode(exp.Expression):
-    """EXPLAIN [(options)] SHARED, or of the query named `this`."""
-
-    arg_types: ClassVar = _args("options", "this")
-
-
-class SettingNode(exp.Expression):
-    arg_types: ClassVar = _args("this expression")
+    Its other arguments are what may follow. For a table, WATERMARK, BACKFILL and SHED are among them, so that they can
+    be refused by what they mean.
+    """
 
 
 class WeftParser(QueryParser):
     """The parser of weft's statements."""
 
     def _parse_statement(self) -> exp.Expr | None:
-        for words, parser in _STATEMENTS.items():
-            if self._match_text_seq(*words.split()):
-                return parser(self)
+        for opening, parser in _STATEMENTS.items():
+            words = opening.split()
+            if self._match_text_seq(*words):
+                node = StatementNode(verb=words[0], kind=words[-1])
+                if words[0] == "CREATE":
+                    node.set("unless_exists", bool(self._match_text_seq("IF", "NOT", "EXISTS")))
+                    node.set("this", self._name(f"a name for the {words[-1].lower()}"))
+                parser(self, node)
+                return node
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN):
             return super()._parse_statement()
         opening = self._curr.text.upper()
@@ -98,15 +58,12 @@ class WeftParser(QueryParser):
             )
         return self._refuse(Code.UNKNOWN_STATEMENT, f"no statement begins with {opening}", advice)
 
-    def _parse_declaration(self) -> exp.Expression:
-        """The name and columns of a stream or table, and in any order what may follow them."""
-        kind = self._prev.text.lower()
-        node, following = _DECLARATIONS[kind]
-        unless_exists, name = self._new_name(f"a name for the {kind}")
+    def _parse_declaration(self, node: StatementNode) -> None:
+        """The columns of a stream or table, and in any order what may follow them."""
+        kind = node.args["kind"]
         self._match_l_paren()
-        columns = self._parse_csv(self._parse_typed_column)
+        node.set("columns", self._parse_csv(self._parse_typed_column))
         self._match_r_paren()
-        clauses: dict[str, Any] = {}
         value: Any
         while self._curr:
             start = self._curr
@@ -124,12 +81,11 @@ class WeftParser(QueryParser):
                 known = unsupported.at_token(self._tokens, self._index)
                 if known is not None:
                     self._refuse(Code.UNSUPPORTED, known.message, known.hint)
-                message = f"unexpected '{start.text}' in CREATE {kind.upper()}"
-                self._refuse(Code.SYNTAX, message, f"after the columns come {following}")
-            if key in clauses:
+                message = f"unexpected '{start.text}' in CREATE {kind}"
+                self._refuse(Code.SYNTAX, message, f"after the columns come {_AFTER_COLUMNS[kind]}")
+            if key in node.args:
                 self._refuse(Code.SYNTAX, f"{start.text.upper()} is given twice", "keep one of them", start)
-            clauses[key] = value
-        return node(this=name, unless_exists=unless_exists, columns=columns, **clauses)
+            node.set(key, value)
 
     def _parse_shed(self) -> exp.Identifier:
         if not self._curr or self._curr.text.upper() != "ALLOWED":
@@ -149,13 +105,13 @@ class WeftParser(QueryParser):
             self._refuse(Code.UNKNOWN_TYPE, f"column '{name.name}' needs a type{found}", f"types are {TYPE_NAMES}")
         return exp.ColumnDef(this=name, kind=kind)
 
-    def _parse_watermark(self) -> WatermarkNode:
+    def _parse_watermark(self) -> exp.WatermarkColumnConstraint:
         column = self._name("the clock column")
         delayed = self._parse_disjunction() if self._match_text_seq("AS") else None
         if delayed is None:
             hint = f"write WATERMARK FOR {column.name} AS {column.name} - INTERVAL …"
             self._refuse(Code.SYNTAX, "WATERMARK FOR needs AS and how late rows may be", hint)
-        return WatermarkNode(this=column, expression=delayed)
+        return exp.WatermarkColumnConstraint(this=column, expression=delayed)
 
     def _parse_options(self) -> list[tuple[str, str]]:
         self._match_l_paren()
@@ -166,44 +122,40 @@ class WeftParser(QueryParser):
                 hint = "write OPTIONS (path 'data/trades')"
                 self._refuse(Code.SYNTAX, "OPTIONS needs pairs of a name and a value", hint)
             self._advance()
-            words = [key.text]
-            while self._match(TokenType.DOT):
-                words.append(self._curr.text)
-                self._advance()
+            name = self._dotted(key.text)
             self._match(TokenType.EQ)
             value = self._curr
             if value.token_type not in (TokenType.STRING, TokenType.NUMBER, TokenType.TRUE, TokenType.FALSE):
                 self._refuse(Code.SYNTAX, f"option '{key.text}' needs a value", f"write {key.text} '…'", value or key)
             self._advance()
-            options.append((".".join(words), value.text))
+            options.append((name, value.text))
             if not self._match(TokenType.COMMA) and self._curr.token_type != TokenType.R_PAREN:
                 hint = "write OPTIONS (a '1', b '2')"
                 self._refuse(Code.SYNTAX, "OPTIONS needs a comma or a closing parenthesis here", hint)
         return options
 
-    def _parse_create_query(self) -> QueryNode:
-        unless_exists, name = self._new_name("a name for the query")
-        sharing, clauses = True, dict[str, Any]()
+    def _parse_create_query(self, node: StatementNode) -> None:
+        name, sharing = node.this.name, True
         while not self._match_text_seq("AS"):
             if self._match_text_seq("SHARING", "OFF"):
                 sharing = False
             elif self._match_text_seq("SHARING", "ON"):
                 sharing = True
             elif self._match_text_seq("INTO"):
-                clauses["format"] = self._name("a sink: parquet, json, console, memory or subscribers")
+                node.set("format", self._name("a sink: parquet, json, console, memory or subscribers"))
                 if self._match_text_seq("OPTIONS"):
-                    clauses["options"] = self._parse_options()
+                    node.set("options", self._parse_options())
             else:
-                hint = f"write CREATE CONTINUOUS QUERY {name.name} AS SELECT …"
+                hint = f"write CREATE CONTINUOUS QUERY {name} AS SELECT …"
                 self._refuse(Code.SYNTAX, "CREATE CONTINUOUS QUERY needs AS SELECT …", hint)
-        clauses["unless_exists"] = unless_exists
-        return QueryNode(this=name, expression=self._parse_query(), sharing=sharing, **clauses)
+        node.set("sharing", sharing)
+        node.set("expression", self._parse_query())
 
-    def _parse_create_view(self) -> ViewNode:
-        unless_exists, name = self._new_name("a name for the view")
+    def _parse_create_view(self, node: StatementNode) -> None:
         if not self._match_text_seq("AS"):
-            self._refuse(Code.SYNTAX, "CREATE VIEW needs AS SELECT …", f"write CREATE VIEW {name.name} AS SELECT …")
-        return ViewNode(this=name, expression=self._parse_query(), unless_exists=unless_exists)
+            hint = f"write CREATE VIEW {node.this.name} AS SELECT …"
+            self._refuse(Code.SYNTAX, "CREATE VIEW needs AS SELECT …", hint)
+        node.set("expression", self._parse_query())
 
     def _parse_query(self) -> exp.Expr:
         start = self._curr
@@ -212,19 +164,20 @@ class WeftParser(QueryParser):
             self._refuse(Code.SYNTAX, "a SELECT is needed here", "write AS SELECT … FROM …", start or self._prev)
         return query
 
-    def _parse_drop_object(self) -> DropNode:
-        kind = self._prev.text.upper()
-        exists = self._match_text_seq("IF", "EXISTS")
-        return DropNode(kind=kind, this=self._name("a name"), exists=exists)
+    def _parse_drop_object(self, node: StatementNode) -> None:
+        node.set("exists", bool(self._match_text_seq("IF", "EXISTS")))
+        node.set("this", self._name("a name"))
 
-    def _parse_alter_query(self) -> ResumeNode:
-        name = self._name("a query's name")
+    def _parse_alter_query(self, node: StatementNode) -> None:
+        node.set("this", self._name("a query's name"))
         if not self._match_text_seq("RESUME"):
             hint = "write ALTER QUERY name RESUME; to change a query, DROP and CREATE it"
             self._refuse(Code.SYNTAX, "ALTER QUERY can only RESUME", hint)
-        return ResumeNode(this=name)
 
-    def _parse_explain(self) -> ExplainNode:
+    def _parse_describe_object(self, node: StatementNode) -> None:
+        node.set("this", self._name("the name of a stream, table, view or query"))
+
+    def _parse_explain(self, node: StatementNode) -> None:
         options: list[exp.Var] = []
         if self._match(TokenType.L_PAREN):
             while not self._match(TokenType.R_PAREN):
@@ -235,19 +188,17 @@ class WeftParser(QueryParser):
                 options.append(self._placed(exp.Var(this=" ".join(words)), start))
                 if not self._match(TokenType.COMMA) and not self._curr:
                     self._refuse(Code.SYNTAX, "EXPLAIN ( is never closed", "write EXPLAIN (FORMAT JSON) SHARED")
+        node.set("options", options)
         if self._match_text_seq("SHARED"):
-            return ExplainNode(options=options)
+            return
         if not self._match_text_seq("QUERY"):
             self._refuse(Code.SYNTAX, "EXPLAIN what?", "write EXPLAIN SHARED or EXPLAIN QUERY name")
-        return ExplainNode(this=self._name("a query's name"), options=options)
+        node.set("this", self._name("a query's name"))
 
-    def _parse_set_option(self) -> SettingNode:
+    def _parse_set_option(self, node: StatementNode) -> None:
         name = self._name("a setting's name")
-        words = [name.name]
-        while self._match(TokenType.DOT):
-            words.append(self._curr.text)
-            self._advance()
-        name.set("this", ".".join(words))
+        name.set("this", self._dotted(name.name))
+        node.set("this", name)
         if not self._match(TokenType.EQ):
             self._refuse(Code.SYNTAX, "SET needs a value", f"write SET {name.name} = …")
         value = self._curr
@@ -258,34 +209,33 @@ class WeftParser(QueryParser):
             end = self._curr
             self._advance()
         text = value.text if end is value else self._find_sql(value, end)
-        return SettingNode(this=name, expression=exp.Literal.string(text).update_positions(value))
+        node.set("expression", exp.Literal.string(text).update_positions(value))
 
-    def _new_name(self, what: str) -> tuple[bool, exp.Identifier]:
-        """Whether IF NOT EXISTS is said, and the name of what is created."""
-        return bool(self._match_text_seq("IF", "NOT", "EXISTS")), self._name(what)
+    def _dotted(self, word: str) -> str:
+        """A name that begins with a word, and goes on as long as there are dots."""
+        while self._match(TokenType.DOT):
+            word += f".{self._curr.text}"
+            self._advance()
+        return word
 
 
-#: What declares a stream or a table, and what may follow the columns, as messages say it.
-_DECLARATIONS: dict[str, tuple[type[exp.Expression], str]] = {
-    "stream": (StreamNode, "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED"),
-    "table": (TableNode, "USING … and OPTIONS (…)"),
+#: What may follow the columns of a declaration, as messages say it.
+_AFTER_COLUMNS = {
+    "STREAM": "WATERMARK FOR …, USING …, OPTIONS (…), BACKFILL … and SHED ALLOWED",
+    "TABLE": "USING … and OPTIONS (…)",
 }
 
-_STATEMENTS: dict[str, Callable[[Any], exp.Expr]] = {
-    "CREATE STREAM": WeftParser._parse_declaration,
-    "CREATE TABLE": WeftParser._parse_declaration,
+#: The words that begin a statement, and what reads the rest of it.
+_STATEMENTS: dict[str, Callable[[Any, StatementNode], None]] = {
+    **dict.fromkeys(("CREATE STREAM", "CREATE TABLE"), WeftParser._parse_declaration),
     "CREATE CONTINUOUS QUERY": WeftParser._parse_create_query,
     "CREATE VIEW": WeftParser._parse_create_view,
-    **dict.fromkeys(
-        ("DROP STREAM", "DROP TABLE", "DROP CONTINUOUS QUERY", "DROP VIEW"),
-        WeftParser._parse_drop_object,
-    ),
+    **dict.fromkeys(("DROP STREAM", "DROP TABLE", "DROP CONTINUOUS QUERY", "DROP VIEW"), WeftParser._parse_drop_object),
     **dict.fromkeys(("ALTER QUERY", "ALTER CONTINUOUS QUERY"), WeftParser._parse_alter_query),
     **dict.fromkeys(
-        ("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW VIEWS", "SHOW SETTINGS"),
-        lambda self: ShowNode(kind=self._prev.text.upper()),
+        ("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW VIEWS", "SHOW SETTINGS"), lambda self, node: None
     ),
-    "DESCRIBE": lambda self: DescribeNode(this=self._name("the name of a stream, table, view or query")),
+    "DESCRIBE": WeftParser._parse_describe_object,
     "EXPLAIN": WeftParser._parse_explain,
     "SET": WeftParser._parse_set_option,
 }

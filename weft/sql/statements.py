@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from weft.algebra import Definition
@@ -60,9 +60,10 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class NoChange:
-    """A DROP … IF EXISTS of something that does not exist."""
+    """A DROP … IF EXISTS of something that does not exist, or a CREATE of what is `known` already."""
 
     reason: str
+    known: Definition | None = field(default=None, repr=False)
 
 
 Statement: TypeAlias = Create | Drop | ResumeQuery | Show | Describe | Explain | SetOption | NoChange

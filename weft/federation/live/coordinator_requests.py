@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlglot import exp
-
 from weft.algebra import Query, Stream, Table, View
 from weft.algebra.properties import leaves
 from weft.federation.distribution.model import NetworkGraph
@@ -17,7 +15,7 @@ from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.messages import COORDINATOR, Transport, message_of, reply_mailbox, send
 from weft.loom.registration import Registration
-from weft.sql import dialect, split, statements
+from weft.sql import statements
 from weft.sql.check import CheckReport, check
 from weft.sql.problems import Code, Problem
 
@@ -35,16 +33,15 @@ def check_script(
 ) -> CheckReport:
     """Check a script that is said at a site. Raises FederationError for what SQL allows and a federation does not."""
     report = check(text, ledger.names)
-    pieces = {piece.start: piece.text for piece in split(text)}
     for each in report.good:
-        match each.statement:
+        match each:
             case statements.Create(Stream() as stream):
                 _check_stream(stream, ledger, site, network)
             case statements.Create(Query() as query):
                 _check_query(query, site, network, present)
-            case statements.NoChange():
-                _check_home(dialect.parse(pieces[each.start]), ledger, site)
-            case statements.Create(View()) | statements.Drop("QUERY" | "VIEW" | "STREAM"):
+            case statements.NoChange(known=Query(name)):
+                _check_home(name, ledger, site)
+            case statements.Create(View()) | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.NoChange():
                 continue
             case _:
                 raise FederationError(
@@ -87,15 +84,14 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
         raise FederationError("no provider has joined yet; start one with: weft provider")
 
 
-def _check_home(tree: exp.Expr, ledger: FederationLedger, site: str) -> None:
+def _check_home(name: str, ledger: FederationLedger, site: str) -> None:
     """Refuse to repeat a query at another site: its users are where it was created."""
-    if isinstance(tree, dialect.QueryNode):
-        known = ledger.query(tree.this.name)
-        if known.home != site:
-            raise FederationError(
-                f"query '{known.name}' is registered already, and its answers go to {known.home}: take them there, or "
-                "give this one another name"
-            )
+    known = ledger.query(name)
+    if known.home != site:
+        raise FederationError(
+            f"query '{known.name}' is registered already, and its answers go to {known.home}: take them there, or "
+            "give this one another name"
+        )
 
 
 def _with_hint(problem: Problem) -> Problem:
