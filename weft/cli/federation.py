@@ -168,7 +168,7 @@ def provider(
         write_membership(directory, SiteMembership(site, federation))
         make_engine = None
         if not source_only:
-            from weft.federation.live.spark_engine import spark_engines
+            from weft.federation.live.provider_engine import spark_engines
 
             make_engine = spark_engines(master, settings)
         connect = partial(NatsTransport, server, name)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.live.engine_incarnation import CycleStore
+from weft.federation.live.provider_engine import AnswerOutbox
 from weft.runtime.sinks.publishing import PublishedRows
 
 
@@ -24,7 +24,7 @@ class Crash(BaseException):
 class OracleEngine:
     """Runs cycles on the oracle. `at` is called at each step, and may raise Crash."""
 
-    def __init__(self, directory: Path, answers: CycleStore, at: Callable[[str], None] = lambda step: None) -> None:
+    def __init__(self, directory: Path, answers: AnswerOutbox, at: Callable[[str], None] = lambda step: None) -> None:
         self._path = directory / "done"
         directory.mkdir(parents=True, exist_ok=True)
         self._answers, self._at = answers, at
@@ -34,26 +34,16 @@ class OracleEngine:
         self.applied, self.last_cycle = 0, -1
         self._done: list[tuple[Any, ...]] = pickle.loads(self._path.read_bytes()) if self._path.exists() else []
         for each in self._done:
-            self._change(*each[1:]) if each[0] == "change" else self._cycle(*each[1:])
+            getattr(self, f"_{each[0]}")(*each[1:])
 
-    def change(
-        self,
-        place: int | None = None,
-        *,
-        streams: Sequence[Stream] = (),
-        create: Sequence[Query] = (),
-        drop: Sequence[str] = (),
-    ) -> None:
-        new = [each for each in streams if each.name not in self._streams]
-        self._at("change")
-        self._keep(("change", place, new, list(create), list(drop)))
-        self._change(place, new, create, drop)
-        self._at("changed")
+    def declare(self, streams: Sequence[Stream]) -> None:
+        self._do("declare", [each for each in streams if each.name not in self._streams])
 
-    def cycle(self, number: int, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
-        if number <= self.last_cycle:
-            return
-        assert number == self.last_cycle + 1
+    def change(self, place: int, create: Sequence[Query] = (), drop: Sequence[str] = ()) -> None:
+        self._do("change", place, list(create), list(drop))
+
+    def cycle(self, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
+        number = self.last_cycle + 1
         read = {name: _rows(self._streams[name], pq.read_table(path)) for name, path in rows.items()}
         self._at("cycle")
         found = self._cycle(number, read, dict(clocks))
@@ -73,18 +63,24 @@ class OracleEngine:
         draft.write_bytes(pickle.dumps(self._done))
         draft.rename(self._path)
 
-    def _change(
-        self, place: int | None, streams: Sequence[Stream], create: Sequence[Query], drop: Sequence[str]
-    ) -> None:
+    def _do(self, kind: str, *what: Any) -> None:
+        self._at("change")
+        self._keep((kind, *what))
+        getattr(self, f"_{kind}")(*what)
+        self._at("changed")
+
+    def _declare(self, streams: Sequence[Stream]) -> None:
         for stream in streams:
             self._streams[stream.name] = stream
             self._oracle.declare(stream)
+
+    def _change(self, place: int, create: Sequence[Query], drop: Sequence[str]) -> None:
         for name in drop:
             self._oracle.drop(name)
         for query in create:
             self._queries[query.name] = query
             self._oracle.create(query)
-        self.applied = self.applied if place is None else place
+        self.applied = place
 
     def _cycle(self, number: int, rows: Mapping[str, Any], clocks: Mapping[str, int]) -> dict[str, list[Any]]:
         self.last_cycle = number

@@ -20,9 +20,9 @@ from tests.federation.live.oracle_of_log import answers_of_log
 from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
-from weft.federation.live.engine_incarnation import EngineMaker
 from weft.federation.live.messages import COORDINATOR, SiteMessage, entry_of, message_bytes, message_of, reply_mailbox
 from weft.federation.live.provider import Provider
+from weft.federation.live.provider_engine import EngineMaker
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
 

@@ -10,17 +10,16 @@ import pyarrow as pa
 import pytest
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
+from tests.federation.live.oracle_engine import Crash
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.engine_incarnation import Address, CycleStore
 from weft.federation.live.messages import message_of
+from weft.federation.live.provider_engine import Address, AnswerOutbox
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.site_directory import RoleStore, engine_number
 from weft.runtime.sinks.publishing import PublishedRows
-
-CYCLES = range(4)
 
 
 def _flipped(at: float) -> Callable[[Path], object]:
@@ -41,15 +40,17 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-def _store(folder: Path, broker: MemoryBroker) -> CycleStore:
+def _outbox(folder: Path, broker: MemoryBroker, committed: int) -> AnswerOutbox:
     addresses = {"q": Address(birth=1, home="n1", after=0, since=1)}
-    return CycleStore(folder, "n2", MemoryTransport(broker), addresses)
+    outbox = AnswerOutbox(folder, "n2", MemoryTransport(broker), addresses)
+    outbox.open(committed)
+    return outbox
 
 
-def _answer(store: CycleStore, cycle: int) -> None:
-    """Run a cycle: it comes, and one query answers."""
-    assert store.put(cycle + 2, "trades", None, {}).cycle == cycle
-    store.write(cycle, [PublishedRows("q", 0, 0, pa.table({"n": [cycle]}), None)])
+def _answer(outbox: AnswerOutbox, cycle: int) -> None:
+    """Run a cycle: a batch comes, and one query answers."""
+    outbox.running = cycle + 2
+    outbox.write(cycle, [PublishedRows("q", 0, 0, pa.table({"n": [cycle]}), None)])
 
 
 def _sent(broker: MemoryBroker) -> list[int]:
@@ -57,67 +58,65 @@ def _sent(broker: MemoryBroker) -> list[int]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("cycle", CYCLES)
-def test_answers_that_wait_are_all_sent_or_none_behind_a_damaged_file(tmp_path: Path, damage: str, cycle: int) -> None:
-    store = _store(tmp_path, MemoryBroker())
-    for each in CYCLES:
-        _answer(store, each)
-    DAMAGES[damage](tmp_path / f"{cycle:012d}" / "answers")
+def test_a_provider_stops_when_answers_that_wait_are_damaged(tmp_path: Path, damage: str) -> None:
     broker = MemoryBroker()
-    again = _store(tmp_path, broker)
-    again.committed(max(CYCLES))
-    with pytest.raises(FederationError, match=rf"{cycle:012d}/answers is (damaged|missing).* were not sent yet"):
-        again.send()
-    assert _sent(broker) == [each + 2 for each in range(cycle)]
+    outbox = _outbox(tmp_path, broker, -1)
+    for cycle in range(3):
+        outbox.send()
+        _answer(outbox, cycle)
+        outbox.committed(cycle)
+    DAMAGES[damage](tmp_path / "answers")
+    with pytest.raises(FederationError, match=r"answers is (damaged|missing).* were not sent yet"):
+        outbox.send()
+    with pytest.raises(FederationError, match=r"answers is (damaged|missing).* were not sent yet"):
+        _outbox(tmp_path, broker, 2)
+    assert _sent(broker) == [2, 3]
+
+
+def test_answers_of_another_cycle_are_not_sent(tmp_path: Path) -> None:
+    outbox = _outbox(tmp_path, MemoryBroker(), -1)
+    _answer(outbox, 0)
+    outbox.committed(1)
+    with pytest.raises(FederationError, match="has the answers of cycle 0, not of 1"):
+        outbox.send()
 
 
 def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> None:
     broker = MemoryBroker()
-    store = _store(tmp_path, broker)
-    _answer(store, 0)
-    store.committed(-1)  # it was not committed, and is run again
-    assert not store.send()
-    _answer(store, 0)
-    store.committed(0)
-    store.put(3, "trades", None, {})
-    store.write(1, [])
-    store.committed(1)
-    _answer(store, 2)
-    store.committed(1)
-    again = _store(tmp_path, broker)
-    again.committed(1)
-    assert again.send()
-    _answer(again, 2)
-    again.committed(2)
-    assert again.send()
-    last = _store(tmp_path, broker)
-    last.committed(2)
-    assert not last.send()
-    assert _sent(broker) == [2, 4]
-
-
-def test_cycles_whose_answers_wait_are_not_deleted(tmp_path: Path) -> None:
-    broker = MemoryBroker()
-    store = _store(tmp_path, broker)
-    for cycle in range(9):
-        _answer(store, cycle)
-        store.committed(cycle)
-        store.delete(cycle)
-    assert store.send()
-    assert _sent(broker) == [cycle + 2 for cycle in range(9)]
-    store.delete(8)
-    assert [path.name for path in sorted(tmp_path.iterdir())][:2] == ["000000000005", "000000000006"]
+    outbox = _outbox(tmp_path, broker, -1)
+    _answer(outbox, 0)
+    outbox = _outbox(tmp_path, broker, -1)  # it was not committed, and is run again
+    assert not outbox.send()
+    _answer(outbox, 0)
+    outbox = _outbox(tmp_path, broker, 0)
+    assert outbox.place == 2
+    assert outbox.send()
+    _answer(outbox, 1)
+    outbox = _outbox(tmp_path, broker, 0)
+    assert outbox.place == 0
+    assert not outbox.send()
+    _answer(outbox, 1)
+    outbox.committed(1)
+    assert outbox.send()
+    assert not _outbox(tmp_path, broker, 1).send()
+    assert _sent(broker) == [2, 3]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("file", ["mark.json", "rows.parquet"])
-def test_a_cycle_is_not_run_again_on_damaged_rows(tmp_path: Path, file: str, damage: str) -> None:
-    rows = pa.table({"n": [1, 2]})
-    _store(tmp_path, MemoryBroker()).put(5, "trades", rows, {"trades": 2})
-    path = tmp_path / "000000000000" / file
-    DAMAGES[damage](path)
-    with pytest.raises(FederationError, match=f"{file} (is|has) .*; restore it from a copy"):
-        _store(tmp_path, MemoryBroker()).put(5, "trades", rows, {"trades": 2})
+def test_damaged_rows_of_a_cycle_that_was_begun_are_taken_again(tmp_path: Path, damage: str) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    provider = federation.coordination._follower.ledger.query("q").provider
+    federation.publish("trades", [(1, "A", 2, 3)])
+    federation.crash_at[provider] = "written"
+    with pytest.raises(Crash):
+        federation.providers[provider].step()
+    federation.kill(provider)
+    DAMAGES[damage](tmp_path / provider / "engines" / "0" / "000000000000.parquet")
+    federation.start(provider)
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+    assert len(federation.delivered()) == 1
 
 
 @pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "deleted"])

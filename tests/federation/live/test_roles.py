@@ -1,16 +1,18 @@
-"""Cycles on disk, handing over, homes and the coordinator: each by itself."""
+"""Engines of providers, sources, handing over and the coordinator: each by itself."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
+from tests.federation.live.oracle_engine import OracleEngine
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
-from weft.federation.live.engine_incarnation import CycleStore
+from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.live.handover import feeding_begins, feeding_from
 from weft.federation.live.ledger import FederationLedger, Stay
 from weft.federation.live.messages import (
@@ -30,6 +32,7 @@ from weft.federation.live.messages import (
     message_of,
     small_enough,
 )
+from weft.federation.live.provider_engine import Address, ProviderEngine
 from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.source_agent import BATCHES_TABLE, BatchFiles
 from weft.loom.registration import Registration
@@ -59,37 +62,6 @@ def test_messages_are_read_as_they_were_written_and_large_ones_are_divided() -> 
     pieces = list(small_enough(rows, MemoryTransport(MemoryBroker(), largest=60_000)))
     assert len(pieces) > 1
     assert pa.concat_tables(pieces) == rows
-
-
-# --- cycles ------------------------------------------------------------------------------------------------------
-
-
-def cycle_store(folder: Path) -> CycleStore:
-    return CycleStore(folder, "n1", MemoryTransport(MemoryBroker()), {})
-
-
-def test_a_batch_that_comes_again_lands_once(tmp_path: Path) -> None:
-    store = cycle_store(tmp_path)
-    rows = pa.table({"n": [1, 2]})
-    assert store.put(5, "trades", rows, {"trades": 2}).cycle == 0
-    assert store.put(5, "trades", rows, {"trades": 2}).cycle == 0
-    # Without rows, it is a cycle all the same: windows close by it.
-    empty = store.put(6, "trades", rows.slice(0, 0), {"trades": 9})
-    assert (empty.cycle, empty.place, empty.rows) == (1, 6, {})
-    again = cycle_store(tmp_path)
-    assert again.put(6, "trades", rows.slice(0, 0), {"trades": 9}).cycle == 1
-    assert again.put(6, None, None, {"trades": 9, "quotes": 3}).cycle == 2
-    assert [again.at(cycle).place for cycle in range(3)] == [5, 6, 6]
-
-
-def test_what_was_half_written_is_not_there(tmp_path: Path) -> None:
-    store = cycle_store(tmp_path)
-    store.put(5, "trades", pa.table({"n": [1]}), {})
-    (tmp_path / "000000000001.draft").mkdir()
-    again = cycle_store(tmp_path)
-    assert again.last is not None
-    assert again.last.cycle == 0
-    assert again.put(6, "trades", pa.table({"n": [1]}), {}).cycle == 1
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
@@ -178,6 +150,56 @@ def test_a_provider_that_dies_before_it_has_handed_over_is_made_good_for(tmp_pat
     # That n2 was at place 20 says nothing of what it was given at 21.
     assert [reached for _, reached in ledger.query("q").unfinished({"n2": 20})] == [9]
     assert [reached for _, reached in ledger.query("q").unfinished({"n2": 22})] == [22]
+
+
+# --- engines of providers ------------------------------------------------------------------------------------------
+
+
+def test_a_batch_that_comes_again_is_run_once(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, "SELECT n FROM trades")
+    rows = pa.table({"n": [9, 10]})
+
+    def opened() -> ProviderEngine:
+        found = ProviderEngine(tmp_path / "engine", "n1", MemoryTransport(MemoryBroker()), OracleEngine)
+        found.addresses["q"] = Address(birth=3, home="n1", after=3, since=3)
+        return found
+
+    provider_engine = opened()
+    provider_engine.begin(3, ledger, [ledger.query("q")])
+    for _ in range(2):
+        provider_engine.take_batch(4, ledger, "trades", rows)
+        assert (provider_engine.engine.applied, provider_engine.engine.last_cycle) == (4, 0)
+        provider_engine = opened()
+    # Without rows, it is a cycle all the same: windows close by it.
+    provider_engine.take_batch(6, ledger, "trades", rows.slice(0, 0))
+    assert provider_engine.engine.last_cycle == 1
+    # A query that begins finds the clocks of all streams; to bring them forward takes a cycle, once.
+    for _ in range(2):
+        provider_engine = opened()
+        provider_engine.begin(9, ledger, [])
+        assert (provider_engine.engine.applied, provider_engine.engine.last_cycle) == (9, 2)
+
+
+def test_a_cycle_waits_until_the_answers_before_it_are_sent(tmp_path: Path) -> None:
+    ledger = ledger_at(tmp_path, "SELECT n FROM trades")
+    broker = MemoryBroker()
+    away = MemoryTransport(broker)
+    away.put = lambda mailbox, identity, data: _raise(BrokerError("away"))  # type: ignore[method-assign]
+    provider_engine = ProviderEngine(tmp_path / "engine", "n1", away, OracleEngine)
+    provider_engine.addresses["q"] = Address(birth=3, home="n1", after=3, since=3)
+    provider_engine.begin(3, ledger, [ledger.query("q")])
+    provider_engine.take_batch(4, ledger, "trades", pa.table({"n": [9]}))
+    with pytest.raises(BrokerError, match="away"):
+        provider_engine.take_batch(6, ledger, "trades", pa.table({"n": [19]}))
+    assert (provider_engine.engine.last_cycle, broker.messages) == (0, [])
+    del away.put
+    provider_engine.take_batch(6, ledger, "trades", pa.table({"n": [19]}))
+    assert provider_engine.engine.last_cycle == 1
+    assert [message_of(data)["place"] for _, data in broker.messages] == [4]
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 # --- the coordinator -----------------------------------------------------------------------------------------------

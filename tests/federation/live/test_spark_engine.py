@@ -1,4 +1,4 @@
-"""weft's engine in the place of the oracle's: parts of streams, clocks of whole ones, incarnations."""
+"""weft's engine in the place of the oracle's: parts of streams, clocks of whole ones, one engine after another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.federation.live.small_federation import PROVIDERS, SmallFederation
 from tests.federation.live.test_small_federation import QUERIES, rows
-from weft.federation.live.spark_engine import SparkEngine
+from weft.federation.live.provider_engine import SparkEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

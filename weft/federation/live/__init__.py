@@ -2,7 +2,7 @@
 
 base         messages.py, nats_transport.py, site_directory.py, ledger.py
 sources      stream_interest.py, source_agent.py, handover.py
-providers    provider.py, engine_incarnation.py, spark_engine.py
+providers    provider.py, provider_engine.py
 users        result_inbox.py
 coordinator  coordination.py, placing.py, coordinator_requests.py, federation_view.py
 processes    site.py

@@ -2,7 +2,7 @@
 
     created here            the query begins, in the present engine
     dropped, or goes away   it ends, and its users' site hears that no more answers of it will come from here
-    comes here              a new incarnation of the engine is built, see `engine_incarnation.py`
+    comes here              another engine is built, and takes the place of the one that runs, see `provider_engine.py`
     a batch                 if a query here reads the stream: one cycle is run on its rows
 
 One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here.
@@ -22,9 +22,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from weft.federation.live import messages
-from weft.federation.live.engine_incarnation import Address, EngineIncarnation, EngineMaker
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import Follower, StandingQuery
+from weft.federation.live.provider_engine import Address, EngineMaker, ProviderEngine
 from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
@@ -106,7 +106,7 @@ class Provider:
     def _follow(self) -> bool:
         if self._unfinished is not None:
             self._carry_out(*self._unfinished)
-        worked = self._current.cycles.send()
+        worked = self._current.outbox.send()
         for place, entry in self._follower.read():
             worked = True
             self._carry_out(place, entry)
@@ -129,7 +129,7 @@ class Provider:
                 if any(entry.stream in each.reads for each in ledger.run_by(self.site)):
                     rows = self._rows(entry)
                     started = time.monotonic()
-                    self._current.take_batch(place, entry.stream, rows, ledger.clocks(place))
+                    self._current.take_batch(place, ledger, entry.stream, rows)
                     self._seconds += time.monotonic() - started
             case messages.QueryCreated(provider=provider, query=name) if provider == self.site:
                 self._find_addresses()
@@ -152,25 +152,25 @@ class Provider:
         self._current.addresses.clear()
         self._current.addresses.update({each.name: _address(each, each.stays[-1].after) for each in running})
 
-    def _end(self, incarnation: EngineIncarnation, place: int, names: Sequence[str]) -> None:
+    def _end(self, provider_engine: ProviderEngine, place: int, names: Sequence[str]) -> None:
         """End queries: send what they answered before, and then that no more will come."""
-        addresses = incarnation.addresses
+        addresses = provider_engine.addresses
         # Queries that read others' answers end first.
         here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name].birth)
         if not here:
             return
-        incarnation.cycles.send()
+        provider_engine.outbox.send()
         for address in (addresses[name] for name in here):
             fields = {"provider": self.site, "birth": address.birth, "through": place}
             identity = f"ended/{self.site}/{address.birth}/{place}"
             messages.send(self._transport, messages.results_mailbox(address.home), identity, "ended", fields)
-        incarnation.engine.change(place, drop=here)
+        provider_engine.engine.change(place, drop=here)
         for name in here:
             del addresses[name]
 
     def _report(self, place: int) -> None:
         """Tell the coordinator how far all answers are with the broker."""
-        self._current.cycles.send()
+        self._current.outbox.send()
         running = len(self._current.addresses)
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
         messages.send(self._transport, messages.COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
@@ -197,12 +197,12 @@ class Provider:
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
 
-    # --- incarnations ---------------------------------------------------------------------------------------------
+    # --- engines --------------------------------------------------------------------------------------------------
 
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
         # The old one goes with all that it has: what it had answered when it died, perhaps, and not sent.
-        self._current.cycles.send()
+        self._current.outbox.send()
         ledger = self._follower.ledger
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
@@ -214,7 +214,7 @@ class Provider:
         fresh.engine.change(place)
         self._replace(fresh)
 
-    def _feed(self, fresh: EngineIncarnation, mine: list[StandingQuery], after: Mapping[int, int], until: int) -> None:
+    def _feed(self, fresh: ProviderEngine, mine: list[StandingQuery], after: Mapping[int, int], until: int) -> None:
         """Create queries where feeding them begins, run the batches since then, and give missing answers."""
         ledger = self._follower.ledger
         begins = feeding_begins(ledger, after)
@@ -238,24 +238,24 @@ class Provider:
         # A query is fed what is behind the place where it begins.
         for place in sorted({*batches, *beginning, *ending}):
             if place in batches:
-                fresh.take_batch(place, batches[place][0], rows.pop(batches[place]), ledger.clocks(place))
-                fresh.cycles.send()
+                fresh.take_batch(place, ledger, batches[place][0], rows.pop(batches[place]))
+                fresh.outbox.send()
             if place in ending:
                 self._end(fresh, place, ending[place])
             if place in beginning:
                 fresh.addresses.update({each.name: _address(each, after[each.birth]) for each in beginning[place]})
                 fresh.begin(place, ledger, beginning[place])
 
-    def _opened(self, number: int) -> EngineIncarnation:
+    def _opened(self, number: int) -> ProviderEngine:
         directory = engine_directory(self._directory, number)
-        return EngineIncarnation(directory, self.site, self._transport, self._make_engine)
+        return ProviderEngine(directory, self.site, self._transport, self._make_engine)
 
-    def _fresh(self) -> EngineIncarnation:
+    def _fresh(self) -> ProviderEngine:
         """An engine without a past. What an attempt before has left of it goes."""
         shutil.rmtree(engine_directory(self._directory, self._number + 1), ignore_errors=True)
         return self._opened(self._number + 1)
 
-    def _replace(self, fresh: EngineIncarnation) -> None:
+    def _replace(self, fresh: ProviderEngine) -> None:
         old, self._current = self._current, fresh
         self._number += 1
         self._note_number()

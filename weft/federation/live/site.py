@@ -22,9 +22,9 @@ from typing import Protocol
 
 from weft.delivery.log.delivery_errors import BrokerError
 from weft.federation.federation_errors import FederationError
-from weft.federation.live.engine_incarnation import EngineMaker
 from weft.federation.live.messages import COORDINATOR, Transport, entry_of, message_of, reply_mailbox, send
 from weft.federation.live.provider import Provider
+from weft.federation.live.provider_engine import EngineMaker
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.source_agent import SourceAgent
 

@@ -1,0 +1,258 @@
+"""A provider's engine in a directory: it runs a batch of the log as a cycle, and what it answers is sent.
+
+A provider that takes in queries builds another engine beside the one it has, which takes its place when it has come as
+far (docs/federation.md, "Moving").
+
+    engines/3/engine                      a project of weft
+    engines/3/answers                     what the newest cycle has answered, written before the cycle is committed
+    engines/3/000000000011.sent           an empty file, whose name says up to which cycle answers were sent
+    engines/3/000000000012.parquet        the rows that the newest cycle has read
+
+Answers are sent if and only if their cycle is committed, and before the next cycle: perhaps twice, never not. A home
+knows an answer again by the query and the batch that it is of. A batch that none of the queries reads has no cycle. A
+provider stops with a sentence when its answers are damaged or missing. Rows are not needed after a crash: those of a
+cycle that was begun are taken from the broker again, or from their owner.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weft.algebra import Query, Stream
+from weft.catalog import Catalog
+from weft.delivery.log.parcel import stream_of, table_of
+from weft.federation.federation_errors import FederationError
+from weft.federation.live.ledger import FederationLedger, StandingQuery
+from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
+from weft.federation.live.site_directory import FEED_AGAIN
+from weft.files.atomic import private_folder, write_atomically
+from weft.files.checked_file import marker, move_marker
+
+if TYPE_CHECKING:
+    from weft.runtime.sinks.publishing import PublishedRows
+    from weft.runtime.spark.session import SparkSession
+
+_APPLIED = "federation_place"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The user's site of a query, and which of its answers are given here.
+
+    Those behind the place `after`, on the strength of the entry at the place `since`.
+    """
+
+    birth: int
+    home: str
+    after: int
+    since: int
+
+
+class AnswerOutbox:
+    """What an engine publishes to: the answers of its newest cycle, which are sent when the cycle is committed.
+
+    `addresses` are those of the engine's queries, by name.
+    """
+
+    def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Mapping[str, Address]) -> None:
+        self._folder = private_folder(folder)
+        self._provider = provider
+        self._transport = transport
+        self._addresses = addresses
+        self._sent = marker(folder, "sent")
+        self._committed = -1
+        #: The places in the log of the newest committed cycle, 0 if it is not known, and of the one that is run.
+        self.place = self.running = 0
+
+    def open(self, committed: int) -> None:
+        """Go on behind the newest cycle that an engine has committed."""
+        self._committed = committed
+        if committed >= 0:
+            cycle, place, _ = self._read()
+            # All that came before a cycle that was begun, and not committed, was noted.
+            self.place = place if cycle == committed else 0
+
+    def wait_for_room(self) -> None:
+        """Answers are sent before the next cycle."""
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
+        """Keep the rows and the watermark of each query that has answered; a second call replaces them."""
+        found = []
+        for each in published:
+            if each.rows is None or not each.rows.num_rows:
+                continue
+            address = self._addresses[each.stream]
+            if self.running > address.after:
+                whose = {"query": each.stream, "birth": address.birth, "since": address.since}
+                head = {**whose, "place": self.running, "watermark": each.watermark}
+                found.append((address.home, head, stream_of(each.rows)))
+        body = msgspec.msgpack.encode((cycle, self.running, found))
+        write_atomically(self._folder / "answers", zlib.crc32(body).to_bytes(4) + body)
+
+    def committed(self, cycle: int) -> None:
+        """Have the answers of a cycle sent, which is true now."""
+        self._committed, self.place = cycle, self.running
+
+    def send(self) -> bool:
+        """Send the answers of the newest committed cycle, if they wait; whether they did. The broker has them then."""
+        if self._committed <= (-1 if self._sent is None else self._sent):
+            return False
+        cycle, place, answers = self._read()
+        if cycle != self._committed:
+            raise self._broken(f"has the answers of cycle {cycle}, not of {self._committed}")
+        for home, head, data in answers:
+            pieces = small_enough(table_of(data), self._transport)
+            for ordinal, piece in enumerate(pieces):
+                fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
+                identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{place}/{ordinal}"
+                send(self._transport, results_mailbox(home), identity, "answers", fields, piece)
+        move_marker(self._folder, "sent", self._sent, cycle)
+        self._sent = cycle
+        return True
+
+    def _read(self) -> tuple[int, int, list[tuple[str, dict[str, Any], bytes]]]:
+        """The cycle that was written last, its place, and what it has answered."""
+        path = self._folder / "answers"
+        data = path.read_bytes() if path.exists() else None
+        if data is None:
+            raise self._broken("is missing")
+        if zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
+            raise self._broken("is damaged (the checksum does not fit its content)")
+        return msgspec.msgpack.decode(data[4:], type=tuple[int, int, list[tuple[str, dict[str, Any], bytes]]])
+
+    def _broken(self, what: str) -> FederationError:
+        path = self._folder / "answers"
+        return FederationError(f"{path} {what}; it may have answers that were not sent yet: {FEED_AGAIN}")
+
+
+class EngineHandle(Protocol):
+    """An engine in a directory, which goes on where it was."""
+
+    @property
+    def applied(self) -> int:
+        """The place in the log up to which all was carried out; it changes together with the queries, or not at all."""
+
+    @property
+    def last_cycle(self) -> int:
+        """The newest cycle that is committed; −1 before the first."""
+
+    def declare(self, streams: Sequence[Stream]) -> None:
+        """Declare those of some streams that are new."""
+
+    def change(self, place: int, create: Sequence[Query] = (), drop: Sequence[str] = ()) -> None:
+        """Drop and create queries, and note the place: all of it or nothing."""
+
+    def cycle(self, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
+        """Run the next cycle on Parquet files, by stream, after which the streams' clocks are at least these."""
+
+    def close(self) -> None:
+        """Close the directory."""
+
+
+#: Makes or opens the engine of a directory. It writes the answers of a cycle to an outbox before it commits the cycle,
+#: and tells the outbox when it has.
+EngineMaker: TypeAlias = Callable[[Path, AnswerOutbox], EngineHandle]
+
+
+class ProviderEngine:
+    """One engine of a provider, and its outbox. `addresses` say where the answers of its queries go, by name."""
+
+    def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
+        self.directory = directory
+        self.addresses: dict[str, Address] = {}
+        self.outbox = AnswerOutbox(directory, provider, transport, self.addresses)
+        self.engine = make_engine(directory / "engine", self.outbox)
+        self.outbox.open(self.engine.last_cycle)
+
+    def begin(self, place: int, ledger: FederationLedger, queries: Sequence[StandingQuery]) -> None:
+        """Create queries at a place.
+
+        A query that begins must find the clocks as they are, also of streams that no query here has read so far.
+        """
+        self.engine.declare([record.stream for record in ledger.streams.values()])
+        if ledger.clocks(place) != ledger.clocks(self.outbox.place):
+            self._run(place, ledger, {})
+        self.engine.change(place, create=[each.query for each in queries])
+
+    def take_batch(self, place: int, ledger: FederationLedger, stream: str, rows: pa.Table) -> None:
+        """Run the batch at a place, unless the process died between its cycle and the note of it."""
+        if place != self.outbox.place:
+            self._run(place, ledger, {stream: rows} if rows.num_rows else {})
+        self.engine.change(place)
+
+    def _run(self, place: int, ledger: FederationLedger, rows: Mapping[str, pa.Table]) -> None:
+        self.outbox.send()
+        for each in self.directory.glob("*.parquet"):
+            each.unlink()
+        # Spark may know a file that it has read by its name.
+        path = self.directory / f"{self.engine.last_cycle + 1:012d}.parquet"
+        for table in rows.values():
+            pq.write_table(table, path)
+        self.outbox.running = place
+        self.engine.cycle(dict.fromkeys(rows, path), ledger.clocks(place))
+
+
+class SparkEngine:
+    """weft's own engine: a project, whose cycles are run one by one."""
+
+    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerOutbox) -> None:
+        from weft.runtime.engine import Engine
+        from weft.runtime.project_state import state_directory
+
+        private_folder(directory)
+        self._spark = spark
+        self._catalog = Catalog.open(directory)
+        # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
+        self._catalog.set_setting("max_ahead", "off")
+        self._engine = Engine(spark, self._catalog, state_directory(directory))
+        self._engine.publisher = answers
+
+    @property
+    def applied(self) -> int:
+        return int(str(self._catalog.setting(_APPLIED, 0)))
+
+    @property
+    def last_cycle(self) -> int:
+        return self._engine.last.cycle
+
+    def declare(self, streams: Sequence[Stream]) -> None:
+        with self._catalog.transaction():
+            known = {each.name for each in self._catalog.streams()}
+            for stream in streams:
+                if stream.name not in known:
+                    self._catalog.add(stream)
+
+    def change(self, place: int, create: Sequence[Query] = (), drop: Sequence[str] = ()) -> None:
+        from weft.runtime.sinks.publishing import publishing_sink
+
+        with self._catalog.transaction():
+            for name in drop:
+                self._catalog.drop(Query, name)
+            for query in create:
+                self._catalog.add(replace(query, sink=publishing_sink(query.name, 0, 0)))
+            self._catalog.set_setting(_APPLIED, place)
+
+    def cycle(self, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
+        from weft.runtime.sources.batches import external_batch
+
+        batch = external_batch(self._spark, self._catalog.streams(), rows)
+        self._engine.cycle(batch, self.last_cycle + 1, clocks)
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
+    """Makes engines on one Spark session, which is started now."""
+    from weft.runtime.spark.session import session
+
+    spark = session(master, settings)
+    return lambda directory, outbox: SparkEngine(spark, directory, outbox)
