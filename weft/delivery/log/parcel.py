@@ -30,6 +30,8 @@ from weft.files.checked_file import Damaged
 _PREFIX: Final = struct.Struct(">5sIII")
 _MAGIC: Final = b"WEFT1"
 _WORTH_COMPRESSING: Final = 2 << 10
+#: Threads that compress the columns of a few rows cost more than they save: an edge writes a stream for each user.
+_WORTH_THREADS: Final = 1 << 20
 #: The name of the column that says which queries take a row: no published column has it.
 _TAKERS: Final = ""
 
@@ -208,8 +210,10 @@ def checked_head(file: BinaryIO) -> ParcelHead:
 def stream_of(rows: pa.Table) -> bytes:
     """Rows as an Arrow stream in one batch, compressed if there are many."""
     sink = pa.BufferOutputStream()
-    compression = "zstd" if rows.nbytes >= _WORTH_COMPRESSING else None
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    size = rows.nbytes
+    compression = "zstd" if size >= _WORTH_COMPRESSING else None
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=size >= _WORTH_THREADS)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows.combine_chunks())
     return bytes(sink.getvalue())
 

@@ -111,7 +111,8 @@ class Members:
                 pieces.setdefault(each.query, []).append((table, message.watermark))
         for query, parts in pieces.items():
             marks = [mark for _, mark in parts if mark is not None]
-            table = pa.concat_tables([table for table, _ in parts], promote_options="permissive")
+            tables = [table for table, _ in parts]
+            table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
             yield Batch(query, parcel.cycle, parcel.at, min(marks, default=None), table)
 
 
