@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.examples import TRADES, expressions, queries, query, selection, values
-from weft.algebra import Call, Literal, Query, Select, Window
+from weft.algebra import Call, Literal, Query, Select, Window, codec
+from weft.algebra.codec import CodecError
 from weft.algebra.types import BIGINT, INT
-from weft.catalog import codec
-from weft.catalog.catalog_errors import CodecError
 
 
 @dataclass(frozen=True)

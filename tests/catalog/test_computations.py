@@ -13,9 +13,9 @@ import pytest
 
 from tests.optimizer.network.given import logs_of, q1, select
 from weft.algebra import Select
+from weft.algebra.codec import dumps, loads
 from weft.catalog import CATALOG_FILE, Catalog
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.codec import dumps, loads
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network
 from weft.runtime.stages.joins.stored_network import StoredNetwork

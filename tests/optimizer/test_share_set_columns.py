@@ -11,7 +11,6 @@ from tests.optimizer.test_share_set_operators import FOREVER, relation, shown
 from tests.oracle import Row
 from tests.oracle_sets import Memory, SetMemory, combine, distinct, in_order, unique
 from weft.algebra import Column, Expression, KeyRef, Relation, Select, SetOperation, WindowBound
-from weft.catalog.codec import dumps
 from weft.optimizer.share_set_columns import described, why_not
 from weft.optimizer.share_set_operators import arranged, chains_in
 from weft.plan.canonical import with_ordered_operands
@@ -26,7 +25,7 @@ def windowed(columns: str, *bounds: int) -> list[str]:
 
 
 def together(*texts: str) -> list[Relation]:
-    return arranged([relation(text) for text in texts], dumps)
+    return arranged([relation(text) for text in texts])
 
 
 def within(root: Relation) -> set[Relation]:
@@ -151,8 +150,8 @@ def test_of_several_the_one_with_most_operands_and_fewest_columns_is_taken() -> 
 def _reason(narrow: str, wide: str) -> str | None:
     found = []
     for text in (narrow, wide):
-        (chain,) = chains_in(with_ordered_operands(relation(text), dumps))
-        found.append(described(chain, dumps))
+        (chain,) = chains_in(with_ordered_operands(relation(text)))
+        found.append(described(chain))
     return why_not(*found)
 
 
@@ -241,7 +240,7 @@ def _source(leaf: Select) -> str:
 def test_over_history_they_emit_what_they_emit_as_they_are_written(seed: int) -> None:
     random = Random(seed)
     written = [relation(chain(random, over, retained=True)) for _ in range(random.randint(4, 8))]
-    pairs = [(History(one), History(other)) for one, other in zip(written, arranged(written, dumps), strict=True)]
+    pairs = [(History(one), History(other)) for one, other in zip(written, arranged(written), strict=True)]
     for cycle in range(6):
         drawn: dict[str, list[Row]] = {}
 
@@ -273,7 +272,7 @@ def test_between_instances_they_give_what_they_give_as_they_are_written(seed: in
             drawn[_source(leaf)] = [Row(pair, 0, 0) for pair in sorted(pairs)]
         return drawn[_source(leaf)]
 
-    for one, other in zip(written, arranged(written, dumps), strict=True):
+    for one, other in zip(written, arranged(written), strict=True):
         assert shown(instance(one, rows)) == shown(instance(other, rows))
 
 
@@ -285,7 +284,7 @@ def test_the_random_chains_are_often_made_of_others() -> None:
         written = [relation(chain(random, over, retained=True)) for _ in range(random.randint(4, 8))]
         found += any(
             isinstance(each, Select) and isinstance(each.inputs[0].source, SetOperation)
-            for root in arranged(written, dumps)
+            for root in arranged(written)
             for each in within(root)
         )
     assert found > 40

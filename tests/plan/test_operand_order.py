@@ -6,7 +6,6 @@ import pytest
 
 from tests.optimizer.network.given import names
 from weft.algebra import Relation
-from weft.catalog.codec import dumps
 from weft.plan.canonical import normalised, with_ordered_operands, without_names
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation
@@ -16,7 +15,7 @@ W, X, Y = (f"SELECT a, COUNT(*) AS c FROM s [ROWS 4 SLIDE 2] WHERE b > {bound} G
 
 
 def ordered(text: str) -> Relation:
-    return with_ordered_operands(without_names(normalised(bind_relation(parse(text), names()))), dumps)
+    return with_ordered_operands(without_names(normalised(bind_relation(parse(text), names()))))
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from weft.plan.query_set import QuerySet, build, with_read, with_readers
+from weft.plan.query_list import QueryList, build, with_read, with_readers
 from weft.runtime.failures.errors import EngineError, StorageError
 from weft.runtime.failures.reasons import is_attributable
 from weft.runtime.queries_in_error import failing_queries
 from weft.sql import NamesInMemory, read, statements
 
 
-def plan_of(parents: list[int | None]) -> QuerySet:
+def plan_of(parents: list[int | None]) -> QueryList:
     """Queries q0, q1, …, each of which reads a stream or the answers of one before it."""
     names = NamesInMemory()
     stream = read("CREATE STREAM s (n BIGINT, v BIGINT) WATERMARK FOR n AS n USING memory", names)
@@ -35,14 +35,14 @@ def plan_of(parents: list[int | None]) -> QuerySet:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[QuerySet, set[str]]:
+def plans(draw: st.DrawFn) -> tuple[QueryList, set[str]]:
     count = draw(st.integers(2, 12))
     parents = [draw(st.none() | st.integers(0, number - 1)) if number else None for number in range(count)]
     return plan_of(parents), {f"q{number}" for number in draw(st.sets(st.integers(0, count - 1), max_size=4))}
 
 
 @given(plans())
-def test_the_search_finds_the_queries_that_fail_and_not_their_readers(drawn: tuple[QuerySet, set[str]]) -> None:
+def test_the_search_finds_the_queries_that_fail_and_not_their_readers(drawn: tuple[QueryList, set[str]]) -> None:
     plan, broken = drawn
 
     def evaluate(names: Collection[str]) -> Exception | None:

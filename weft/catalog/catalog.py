@@ -37,18 +37,18 @@ from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from weft.algebra import Value
+from weft.algebra.codec import dumps, register
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.codec import dumps, register
 from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.sql import paths
 from weft.sql.settings import Settings
 
-register(QuerySet)
+register(QueryList)
 
 CATALOG_FILE: Final = "catalog.sqlite"
 

@@ -26,7 +26,3 @@ class CatalogLocked(CatalogError):
             else "repeat when it is done, or close the project there"
         )
         super().__init__(f"{directory} is open for writing by {holder}; {advice}")
-
-
-class CodecError(CatalogError):
-    """Stored data that does not spell a value: damaged, or naming a class that is not registered."""

@@ -10,8 +10,8 @@ import json
 from typing import Any
 from zlib import crc32
 
+from weft.algebra.codec import dumps, register
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.codec import dumps, register
 from weft.catalog.database import Database
 from weft.plan.log_ids import LogId
 from weft.plan.network import Changes, Computation, FoundRows, Result, parents_first

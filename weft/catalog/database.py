@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
+from weft.algebra.codec import CodecError, loads
 from weft.catalog import schema
-from weft.catalog.catalog_errors import CatalogError, CodecError
-from weft.catalog.codec import loads
+from weft.catalog.catalog_errors import CatalogError
 from weft.files.atomic import private, publish
 
 Row: TypeAlias = tuple[Any, ...]

@@ -15,9 +15,9 @@ from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from weft.algebra import Answers, Definition, Query, Relation, Stream, Table, View
+from weft.algebra.codec import dumps
 from weft.algebra.properties import leaves, name_of
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.codec import dumps
 from weft.catalog.database import Database, Row
 from weft.sql.names import listed
 from weft.sql.paths import folder_of

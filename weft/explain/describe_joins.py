@@ -14,7 +14,6 @@ from weft.algebra import DataType, Query, Relation, Select, SetOperation, Source
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
-from weft.catalog.codec import dumps
 from weft.explain import plan_description as plan
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
 from weft.explain.project import Project, why_not_woven
@@ -416,4 +415,4 @@ def _chains(relation: Relation) -> Iterator[Chain]:
     if isinstance(relation, SetOperation):
         plain = without_names(relation)
         assert isinstance(plain, SetOperation)
-        yield described(plain, dumps)
+        yield described(plain)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from weft.algebra import Query, Relation
+from weft.algebra.codec import dumps
 from weft.catalog import Catalog
-from weft.catalog.codec import dumps
 from weft.plan.canonical import normalised, with_ordered_operands, without_names
 from weft.plan.event_time import QueryStart, RunningQuery
 from weft.runtime.stages.operators import (

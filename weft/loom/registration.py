@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from weft.algebra.codec import dumps, loads
 from weft.catalog import Catalog, CatalogError, register
-from weft.catalog.codec import dumps, loads
 from weft.sql.problems import Code, Problem, Span
 
 #: Seconds between two looks for requests.

@@ -23,14 +23,14 @@ RETAIN <interval> keeps chains as they are written, as in `share_set_operators.p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from weft.algebra import AggregateRef, Column, Expression, Input, Output, Relation, Select, SetOperation, SetOperator
+from weft.algebra.codec import dumps
 from weft.plan.canonical import is_free, operands_of, substituted, with_subqueries
 
-Key = Callable[[Relation], str]
 #: For each column of the narrow operator, its place among those of the wide one.
 Places = tuple[int, ...]
 
@@ -81,25 +81,25 @@ class WideMatch:
         return set(self.places) == set(range(len(self.wide.operation.fields)))
 
 
-def described(operation: SetOperation, key: Key) -> Chain:
+def described(operation: SetOperation) -> Chain:
     """A chain in terms of what its operands have in common with others."""
-    first, *others = (_operand(each, key) for each in operands_of(operation))
+    first, *others = (_operand(each) for each in operands_of(operation))
     if operation.operator is SetOperator.EXCEPT:
-        return Chain(key(operation), operation, first, tuple(others))
-    return Chain(key(operation), operation, None, (first, *others))
+        return Chain(dumps(operation), operation, first, tuple(others))
+    return Chain(dumps(operation), operation, None, (first, *others))
 
 
-def _operand(relation: Relation, key: Key) -> Operand:
+def _operand(relation: Relation) -> Operand:
     if isinstance(relation, SetOperation):
         places = (Column("", str(number), each.type) for number, each in enumerate(relation.fields))
-        return Operand(key(relation), tuple(places), is_distinct=True)
+        return Operand(dumps(relation), tuple(places), is_distinct=True)
     # An aggregate is called by what it is and not by its place, so that others may have more of them.
     called: dict[Expression, Expression] = {
         AggregateRef(number, each.type): Column("", repr(each), each.type)
         for number, each in enumerate(relation.aggregates)
     }
     having = None if relation.having is None else substituted(relation.having, called)
-    body = key(replace(relation, outputs=(), aggregates=(), having=having))
+    body = dumps(replace(relation, outputs=(), aggregates=(), having=having))
     columns = tuple(substituted(each.expression, called) for each in relation.outputs)
     return Operand(f"{relation.is_grouped} {body}", columns, relation.distinct)
 
@@ -188,9 +188,8 @@ def _agreeing(places: tuple[frozenset[int], ...], narrow: Operand, wide: Operand
 class Narrowing:
     """Makes chains of columns of wider ones, wherever they stand in relations."""
 
-    def __init__(self, chains: Iterable[SetOperation], key: Key) -> None:
-        self._key = key
-        self._chains = {each.text: each for each in (described(chain, key) for chain in chains)}
+    def __init__(self, chains: Iterable[SetOperation]) -> None:
+        self._chains = {each.text: each for each in (described(chain) for chain in chains)}
         self._of_body: dict[str, list[str]] = {}
         for text, each in self._chains.items():
             for body in {operand.body for operand in each.operands}:
@@ -200,7 +199,7 @@ class Narrowing:
     def narrowed(self, relation: Relation) -> Relation:
         """A relation whose chains are made of columns of wider ones, where they can be."""
         if isinstance(relation, SetOperation):
-            text = self._key(relation)
+            text = dumps(relation)
             if text not in self._done:
                 self._done[text] = self._of_chain(self._chains[text])
             return self._done[text]

@@ -28,19 +28,20 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from weft.algebra import Relation, Retain, Select, SetOperation, SetOperator, Window
-from weft.optimizer.share_set_columns import Key, Narrowing
+from weft.algebra.codec import dumps
+from weft.optimizer.share_set_columns import Narrowing
 from weft.plan.canonical import is_free, operands_of, with_ordered_operands, with_subqueries
 
 #: Something that has been put together, and the operands that it consists of.
 Part = tuple[tuple[str, ...], Relation]
 
 
-def arranged(relations: Sequence[Relation], key: Key) -> list[Relation]:
-    """Relations of queries that begin together, with set operators that share all they can; `key` tells two apart."""
-    ordered = [with_ordered_operands(each, key) for each in relations]
-    narrowing = Narrowing((chain for each in ordered for chain in chains_in(each)), key)
-    ordered = [with_ordered_operands(narrowing.narrowed(each), key) for each in ordered]
-    arranging = _Arranging(key)
+def arranged(relations: Sequence[Relation]) -> list[Relation]:
+    """Relations of queries that begin together, with set operators that share all they can."""
+    ordered = [with_ordered_operands(each) for each in relations]
+    narrowing = Narrowing(chain for each in ordered for chain in chains_in(each))
+    ordered = [with_ordered_operands(narrowing.narrowed(each)) for each in ordered]
+    arranging = _Arranging()
     arranging.put_together(chain for each in ordered for chain in chains_in(each))
     return [arranging.rebuilt(each) for each in ordered]
 
@@ -104,8 +105,7 @@ class _Made:
 class _Arranging:
     """Put chains together, one after the other. Operands are compared by their texts."""
 
-    def __init__(self, key: Key) -> None:
-        self._key = key
+    def __init__(self) -> None:
         self._made: defaultdict[_ChainKind, _Made] = defaultdict(_Made)
         self._chains: dict[str, Relation] = {}
         #: In how many chains each operand is.
@@ -113,9 +113,9 @@ class _Arranging:
 
     def put_together(self, chains: Iterable[SetOperation]) -> None:
         """Chains inside others first, and of those the ones with few operands."""
-        found = {self._key(each): each for each in chains}
+        found = {dumps(each): each for each in chains}
         for each in found.values():
-            self._often.update({self._key(operand) for operand in operands_of(each)})
+            self._often.update({dumps(operand) for operand in operands_of(each)})
         order = {text: (_height(each), len(operands_of(each)), text) for text, each in found.items()}
         for text in sorted(found, key=lambda each: order[each]):
             self._chains[text] = self._arranged(found[text])
@@ -123,12 +123,12 @@ class _Arranging:
     def rebuilt(self, relation: Relation) -> Relation:
         """A relation whose chains have been put together."""
         if isinstance(relation, SetOperation):
-            return self._chains[self._key(relation)]
+            return self._chains[dumps(relation)]
         return with_subqueries(relation, self.rebuilt)
 
     def _arranged(self, chain: SetOperation) -> Relation:
         written = operands_of(chain)
-        texts = [self._key(each) for each in written]
+        texts = [dumps(each) for each in written]
         operands = {text: self.rebuilt(each) for text, each in zip(texts, written, strict=True)}
         if not is_free(chain):
             return replace(chain, left=operands[texts[0]], right=operands[texts[1]])

@@ -43,6 +43,7 @@ from weft.algebra import (
     Source,
     WindowBound,
 )
+from weft.algebra.codec import dumps
 from weft.algebra.types import BOOLEAN
 from weft.plan.event_time import is_windowed, passes_rows
 
@@ -250,7 +251,7 @@ def without_names(relation: Relation) -> Relation:
 # -- ordered operands -------------------------------------------------------------------------------------------------
 
 
-def with_ordered_operands(relation: Relation, key: Callable[[Relation], str]) -> Relation:
+def with_ordered_operands(relation: Relation, key: Callable[[Relation], str] = dumps) -> Relation:
     """A relation whose set operators have their operands in the order of a key, at every level."""
     if isinstance(relation, Select):
         return with_subqueries(relation, partial(with_ordered_operands, key=key))

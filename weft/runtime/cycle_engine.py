@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from weft.algebra import Stream
 from weft.catalog import Catalog
-from weft.plan.query_set import restricted, with_read
+from weft.plan.query_list import restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
 from weft.runtime.islands import Islands, island_plan, shared_part
 from weft.runtime.plans import Plans

@@ -23,7 +23,7 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 from weft.catalog import Catalog
-from weft.plan.query_set import QuerySet, restricted, with_read, with_readers, without
+from weft.plan.query_list import QueryList, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.cycle import CycleRunner
 from weft.runtime.failures.errors import EngineError
@@ -138,8 +138,8 @@ class Islands:
     # -- between cycles -----------------------------------------------------------------------------------------------
 
     def catch_up(
-        self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], QuerySet]
-    ) -> tuple[Island, QuerySet, Mapping[str, pa.Table]]:
+        self, key: str, island: Island, cycle: int, plan_of_number: Callable[[int], QueryList]
+    ) -> tuple[Island, QueryList, Mapping[str, pa.Table]]:
         """Evaluate a held cycle: the island after it, the whole plan, and what the members have answered.
 
         An island that fails again comes back as it was, with its new trouble.
@@ -175,7 +175,7 @@ class Islands:
         self.storage.write_record(held_record(cycle), HeldCycle(spec.intent, commit.streams))
         return Held(cycle, rows, sum(seal.size for seal in self.storage.seals(held_rows(cycle)).values()))
 
-    def held(self, cycle: int, plan: QuerySet) -> Batch | None:
+    def held(self, cycle: int, plan: QueryList) -> Batch | None:
         """The rows of a cycle that were written down."""
         if not self.storage.exists(held_rows(cycle)):
             return None
@@ -214,13 +214,13 @@ def sentence_of(error: Exception) -> str:
     return reason if isinstance(error, EngineError) else f"its evaluation fails: {reason}"
 
 
-def shared_part(plan: QuerySet, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> QuerySet:
+def shared_part(plan: QueryList, islands: Mapping[str, Island], evicted: Collection[str] = ()) -> QueryList:
     """A plan without the queries that are evaluated in islands, or will be."""
     roots = {name for each in islands.values() for name in _roots(plan, each)}
     return without(plan, with_readers(plan, roots | set(evicted)))
 
 
-def islands_in(plan: QuerySet, islands: Mapping[str, Island]) -> dict[str, Island]:
+def islands_in(plan: QueryList, islands: Mapping[str, Island]) -> dict[str, Island]:
     """The islands whose queries are in a plan, with the members that they have in it.
 
     A query that reads two islands belongs to the one that began first.
@@ -236,7 +236,7 @@ def islands_in(plan: QuerySet, islands: Mapping[str, Island]) -> dict[str, Islan
     return found
 
 
-def new_islands(plan: QuerySet, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
+def new_islands(plan: QueryList, last: Commit, evicted: Mapping[str, str]) -> dict[str, Island]:
     """The islands of queries that are evicted from the shared plan; those with the same sentence are one island."""
     taken = {name for each in islands_in(plan, last.islands).values() for name in each.members}
     number_of = plan.number_of
@@ -264,7 +264,7 @@ def new_islands(plan: QuerySet, last: Commit, evicted: Mapping[str, str]) -> dic
     return found
 
 
-def island_plan(plan: QuerySet, island: Island) -> tuple[QuerySet, set[str]]:
+def island_plan(plan: QueryList, island: Island) -> tuple[QueryList, set[str]]:
     """What an island evaluates of a plan, and the members that are blocked.
 
     A query that is new may read, besides members, only queries whose state the island has.
@@ -280,7 +280,7 @@ def island_plan(plan: QuerySet, island: Island) -> tuple[QuerySet, set[str]]:
     return restricted(plan, with_read(plan, members - blocked)), blocked
 
 
-def _roots(plan: QuerySet, island: Island) -> set[str]:
+def _roots(plan: QueryList, island: Island) -> set[str]:
     number_of = plan.number_of
     return {name for name, number in island.roots.items() if number_of.get(name) == number}
 

@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from weft.algebra import Answers, Query, Stream, Table
 from weft.algebra.properties import leaves, name_of
 from weft.catalog import Catalog
-from weft.plan.query_set import QuerySet, build
+from weft.plan.query_list import QueryList, build
 
 
 class Plans:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         #: The newest plan that this process has used.
-        self.newest: QuerySet | None = None
+        self.newest: QueryList | None = None
         #: The numbers of streams and queries that it was made for.
         self._made_for: object = None
 
-    def stored(self, number: int) -> QuerySet:
+    def stored(self, number: int) -> QueryList:
         """Return the plan with a number."""
         if self.newest is not None and self.newest.number == number:
             return self.newest
-        stored: QuerySet = self._catalog.plan(number)
+        stored: QueryList = self._catalog.plan(number)
         return stored
 
-    def current(self, streams: Mapping[int, Stream] | None) -> QuerySet:
+    def current(self, streams: Mapping[int, Stream] | None) -> QueryList:
         """Return the plan of the `streams` that are read, or of all: the last one, or a new version if that differs."""
         if self.newest is None:
             self.newest = self._catalog.latest_plan()

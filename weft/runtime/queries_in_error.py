@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from weft.plan.query_set import QuerySet, restricted, tables_of, with_read
+from weft.plan.query_list import QueryList, restricted, tables_of, with_read
 from weft.runtime.failures.errors import MemoryLimit
 from weft.runtime.failures.reasons import is_attributable, reason_of
 from weft.runtime.islands import (
@@ -56,7 +56,7 @@ class QueriesInError:
     outbox: SinkOutbox
     say: Callable[[str], None]
     #: Gives the plan of what is registered now.
-    plan: Callable[[], QuerySet]
+    plan: Callable[[], QueryList]
     #: The queries that users want to be tried again now; other threads add to them.
     _resumed: set[str] = field(default_factory=set)
     _wanted: threading.Event = field(default_factory=threading.Event)
@@ -137,7 +137,12 @@ class QueriesInError:
         return None
 
     def _deliver_late(
-        self, key: str, island: Island, plan: QuerySet, answers: Mapping[str, pa.Table], waiting: Mapping[str, Waiting]
+        self,
+        key: str,
+        island: Island,
+        plan: QueryList,
+        answers: Mapping[str, pa.Table],
+        waiting: Mapping[str, Waiting],
     ) -> None:
         """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
         cycle = island.commit.cycle
@@ -157,7 +162,7 @@ class QueriesInError:
     def deliver(
         self,
         cycle: int,
-        plan: QuerySet,
+        plan: QueryList,
         answers: Mapping[str, pa.Table],
         waiting: Mapping[str, Waiting],
         island: str = "",
@@ -183,7 +188,7 @@ class QueriesInError:
             self.announce(evicted)
             self.state.commit_anew(replace(last, islands={**last.islands, **new_islands(plan, last, evicted)}))
 
-    def found_tables(self, plan: QuerySet) -> tuple[dict[str, Segment], dict[str, str]]:
+    def found_tables(self, plan: QueryList) -> tuple[dict[str, Segment], dict[str, str]]:
         """The snapshots of tables that a cycle needs, and the queries of the shared plan that read one which has none,
         each with what is wrong."""
         shared = shared_part(plan, self.last.islands)
@@ -251,7 +256,7 @@ def evicted(islands: Islands, error: Exception, batch: Batch | None, spec: Cycle
     return {name: sentence_of(each) for name, each in culprits.items()}
 
 
-def failing_queries(plan: QuerySet, evaluate: Callable[[Collection[str]], Exception | None]) -> dict[str, Exception]:
+def failing_queries(plan: QueryList, evaluate: Callable[[Collection[str]], Exception | None]) -> dict[str, Exception]:
     """The queries of a plan that fail, each with its error; none if all of them succeed by now, or fail together only.
 
     `evaluate` evaluates some queries, with what they read, and gives the error if they fail. A query that reads a

@@ -22,7 +22,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
 from weft.plan.facts import Facts, key_set
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.cycle import Answered
 from weft.runtime.stages.joins.stored_network import Numbers
 from weft.runtime.stages.statistics import CYCLE, facts
@@ -81,7 +81,7 @@ class Progress:
 def progress_of(
     commit: Commit,
     last: Commit,
-    plan: QuerySet | None,
+    plan: QueryList | None,
     delays: Mapping[str, int],
     answers: int,
     seconds: float,
@@ -108,7 +108,7 @@ def progress_of(
     )
 
 
-def _open_windows(commit: Commit, plan: QuerySet | None) -> int:
+def _open_windows(commit: Commit, plan: QueryList | None) -> int:
     """How many window instances have begun and not yet closed, over all queries."""
     if plan is None:
         return 0

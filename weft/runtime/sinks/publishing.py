@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from weft.algebra import Query, Sink
 from weft.plan.event_time import Clock
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import event_time_after
 
@@ -52,7 +52,7 @@ def is_published(query: Query) -> bool:
     return query.sink is not None and query.sink.format == _FORMAT
 
 
-def published_rows(plan: QuerySet, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
+def published_rows(plan: QueryList, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
     """The rows to publish after a cycle."""
     published = [each for each in plan.queries if is_published(each)]
     if not published:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.state.commits import WHOLE, Commit, StreamState
 
 METADATA = b"weft.kept"
@@ -24,7 +24,7 @@ METADATA = b"weft.kept"
 ShedNotice: TypeAlias = Mapping[str, float | int | None]
 
 
-def with_notices_of_streams(answers: Mapping[str, pa.Table], plan: QuerySet, commit: Commit) -> dict[str, pa.Table]:
+def with_notices_of_streams(answers: Mapping[str, pa.Table], plan: QueryList, commit: Commit) -> dict[str, pa.Table]:
     """Answers, each with what was kept of the streams that may shed which its query reads."""
     if not any(each.shed_allowed for each in plan.streams):
         return dict(answers)

@@ -25,14 +25,14 @@ from functools import cached_property
 from hashlib import blake2b
 
 from weft.algebra import Answers, Input, Query, Relation, Select, SetOperation, Source, Stream, Table
+from weft.algebra.codec import dumps, loads
 from weft.algebra.properties import leaves, reads
-from weft.catalog.codec import dumps, loads
 from weft.optimizer.network.wanted import is_shareable
 from weft.optimizer.share_set_operators import arranged
 from weft.plan.canonical import with_ordered_operands, without_names
 from weft.plan.event_time import Clock, EventTime, QueryStart, RunningQuery, first_open_start, is_windowed
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import Use, needed_since, reach_of
 from weft.runtime.stages.sets.set_rows import combines_rows, picks_columns
@@ -200,8 +200,8 @@ def roots_of(
     found: dict[str, QueryRoot] = {}
     beginning = [name for name in queries if name in shared and name not in recorded]
     plain = [without_names(queries[name].query.relation) for name in beginning]
-    for name, written, relation in zip(beginning, plain, arranged(plain, dumps), strict=True):
-        record = "" if relation == with_ordered_operands(written, dumps) else dumps(relation)
+    for name, written, relation in zip(beginning, plain, arranged(plain), strict=True):
+        record = "" if relation == with_ordered_operands(written) else dumps(relation)
         found[name] = QueryRoot(relation, shared_id(relation, queries[name].start), record)
     for name, each in queries.items():
         if name not in shared:
@@ -213,7 +213,7 @@ def roots_of(
 
 def recorded_root(query: RunningQuery, record: str) -> QueryRoot:
     """The root of a query that shares, from its record in commits."""
-    relation = loads(record) if record else with_ordered_operands(without_names(query.query.relation), dumps)
+    relation = loads(record) if record else with_ordered_operands(without_names(query.query.relation))
     return QueryRoot(relation, shared_id(relation, query.start), record)
 
 
@@ -369,7 +369,7 @@ class PlannedQueries:
 # -- kept rows --------------------------------------------------------------------------------------------------------
 
 
-def logged(plan: QuerySet, planned: PlannedQueries) -> dict[LogId, Source]:
+def logged(plan: QueryList, planned: PlannedQueries) -> dict[LogId, Source]:
     """The logs that operators read again, or that BACKFILL keeps for later ones, with the sources of their rows."""
     return {LogId(LogKind.STREAM, each.name): each for each in plan.streams if each.backfill} | dict(planned.kept_logs)
 

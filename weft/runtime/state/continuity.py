@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from weft.plan.event_time import EventTime, QueryStart, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.state.commits import Commit, Intent, Segment, StreamState
 
 
@@ -16,7 +16,7 @@ class CycleSpec:
     """What is known of a cycle before it runs: the plan, and all else that its intent declares."""
 
     cycle: int
-    plan: QuerySet
+    plan: QueryList
     intent: Intent
 
 
@@ -36,7 +36,7 @@ def folder_in(path: str) -> str:
     return "/".join(path.split("/")[:2])
 
 
-def states_of(last: Commit, plan: QuerySet) -> dict[str, StreamState]:
+def states_of(last: Commit, plan: QueryList) -> dict[str, StreamState]:
     """How far each stream of the plan had come."""
     return {
         each.name: last.streams.get(each.name, StreamState(number))
@@ -44,7 +44,7 @@ def states_of(last: Commit, plan: QuerySet) -> dict[str, StreamState]:
     }
 
 
-def of_present_streams(last: Commit, plan: QuerySet) -> Commit:
+def of_present_streams(last: Commit, plan: QueryList) -> Commit:
     """The last commit without streams that are gone, or were created anew under their name."""
     number_of = {each.name: number for each, number in zip(plan.streams, plan.stream_numbers, strict=True)}
     streams = {name: state for name, state in last.streams.items() if number_of.get(name) == state.number}
@@ -70,7 +70,7 @@ def _without_logs(last: Commit, gone: Collection[LogId]) -> Commit:
     return replace(last, logs=logs, network=network)
 
 
-def running_queries(plan: QuerySet, last: Commit, cycle: int) -> dict[str, RunningQuery]:
+def running_queries(plan: QueryList, last: Commit, cycle: int) -> dict[str, RunningQuery]:
     """The plan's queries with their starts: recorded in the last commit, or now."""
     largest = {name: state.largest for name, state in last.streams.items()}
     queries = {}
@@ -81,7 +81,7 @@ def running_queries(plan: QuerySet, last: Commit, cycle: int) -> dict[str, Runni
     return queries
 
 
-def event_time_after(commit: Commit, plan: QuerySet) -> EventTime:
+def event_time_after(commit: Commit, plan: QueryList) -> EventTime:
     """The event time of a plan's queries after a commit that knows them."""
     largest = {name: state.largest for name, state in commit.streams.items()}
     known = [each for each in plan.queries if each.name in commit.queries]

@@ -17,7 +17,7 @@ from weft.catalog import Catalog
 from weft.kernels.warm import warm_up
 from weft.plan.facts import Facts
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.query_set import QuerySet
+from weft.plan.query_list import QueryList
 from weft.runtime.stages.statistics import facts
 from weft.runtime.stages.windows import partials
 from weft.runtime.stages.windows.kernel_placement import fits_the_driver
@@ -48,7 +48,7 @@ def restored(directory: Path) -> RestoredState:
         warm_up()
         return RestoredState()
     with Catalog.open(directory, write=False) as catalog:
-        plan: QuerySet = catalog.plan(commit.plan)
+        plan: QueryList = catalog.plan(commit.plan)
         known = facts(catalog)
         settings = catalog.settings()
     shapes = {}

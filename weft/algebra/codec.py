@@ -36,7 +36,12 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from weft.algebra import expressions, relations, types
-from weft.catalog.catalog_errors import CodecError
+from weft.algebra.secrets import WeftError
+
+
+class CodecError(WeftError):
+    """Stored data that does not spell a value: damaged, or naming a class that is not registered."""
+
 
 #: What `encode` makes: a plain value, or a table of rows.
 Json: TypeAlias = bool | int | float | str | list[list[Any]] | None

@@ -11,7 +11,7 @@ from weft.plan.canonical import normalised, plainly_named
 
 
 @dataclass(frozen=True, slots=True)
-class QuerySet:
+class QueryList:
     """Version `number` of what runs. Queries come after the queries whose answers they read.
 
     `query_numbers`, `stream_numbers` and `table_numbers` have a number for each: one that is dropped and created again
@@ -40,7 +40,7 @@ def build(
     queries: tuple[Query, ...],
     number_of: Mapping[str, int],
     table_number_of: Mapping[str, int],
-) -> QuerySet:
+) -> QueryList:
     """The plan that runs these queries.
 
     Streams come by number; `number_of` and `table_number_of` have the numbers of queries and tables by name.
@@ -49,7 +49,7 @@ def build(
     query_numbers = tuple(number_of[each.name] for each in queries)
     read = {leaf.name: leaf for each in queries for leaf in leaves(each.relation) if isinstance(leaf, Table)}
     table_numbers = tuple(table_number_of[name] for name in read)
-    return QuerySet(
+    return QueryList(
         number, tuple(streams.values()), tuple(streams), shaped, query_numbers, tuple(read.values()), table_numbers
     )
 
@@ -65,7 +65,7 @@ def tables_of(query: Query) -> set[str]:
     return {leaf.name for leaf in leaves(query.relation) if isinstance(leaf, Table)}
 
 
-def with_readers(plan: QuerySet, names: Collection[str]) -> frozenset[str]:
+def with_readers(plan: QueryList, names: Collection[str]) -> frozenset[str]:
     """Some queries of a plan, and all that read their answers, directly or through others."""
     found = {each.name for each in plan.queries if each.name in names}
     for each in plan.queries:
@@ -75,7 +75,7 @@ def with_readers(plan: QuerySet, names: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def with_read(plan: QuerySet, names: Collection[str]) -> frozenset[str]:
+def with_read(plan: QueryList, names: Collection[str]) -> frozenset[str]:
     """Some queries of a plan, and all whose answers they read, directly or through others."""
     found = {each.name for each in plan.queries if each.name in names}
     for each in reversed(plan.queries):
@@ -84,7 +84,7 @@ def with_read(plan: QuerySet, names: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def restricted(plan: QuerySet, names: Collection[str]) -> QuerySet:
+def restricted(plan: QueryList, names: Collection[str]) -> QueryList:
     """A plan with some of its queries only, all of its streams, and the tables that these queries read."""
     queries = [
         (each, number) for each, number in zip(plan.queries, plan.query_numbers, strict=True) if each.name in names
@@ -102,5 +102,5 @@ def restricted(plan: QuerySet, names: Collection[str]) -> QuerySet:
     )
 
 
-def without(plan: QuerySet, names: Collection[str]) -> QuerySet:
+def without(plan: QueryList, names: Collection[str]) -> QueryList:
     return restricted(plan, {each.name for each in plan.queries} - set(names)) if names else plan
