@@ -5,11 +5,14 @@ Views do not appear: binding has put their relations in the place of their names
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from weft.algebra import relations
 from weft.algebra.expressions import AggregateRef, Call, Column, Expression, WindowBound
 from weft.algebra.types import DataType
+
+T = TypeVar("T")
 
 
 def reads(source: relations.Source) -> tuple[relations.Source, ...]:
@@ -44,48 +47,45 @@ def name_of(leaf: relations.Stream | relations.Table | relations.Answers) -> str
     return leaf.query if isinstance(leaf, relations.Answers) else leaf.name
 
 
+def folded(source: relations.Source, rule: Callable[[relations.Source, Sequence[T]], T]) -> T:
+    """The value of a source by a rule that takes the values of what it reads directly.
+
+    It is computed once for each relation, since a view may be read many times.
+    """
+    known: dict[int, T] = {}
+    waiting = [source]
+    while waiting:
+        below = waiting.pop()
+        unknown = [each for each in reads(below) if id(each) not in known]
+        if unknown:
+            waiting += [below, *unknown]
+        else:
+            known[id(below)] = rule(below, [known[id(each)] for each in reads(below)])
+    return known[id(source)]
+
+
 def clock_column(source: relations.Source) -> str | None:
     """The column that shows the clock of a source's rows, or None when no column does."""
-    return _clock_column(source, {})
+    return folded(source, _clock_column)
 
 
-def _clock_column(source: relations.Source, known: dict[int, str | None]) -> str | None:
-    """The same; `known` has the columns of relations that were met before, since a view may be read many times."""
+def _clock_column(source: relations.Source, below: Sequence[str | None]) -> str | None:
     if isinstance(source, (relations.Stream, relations.Answers)):
         return source.clock
     if isinstance(source, relations.Table):
         return None
-    if id(source) not in known:
-        known[id(source)] = (
-            _clock_of_select(source, known)
-            if isinstance(source, relations.Select)
-            else _clock_of_operation(source, known)
-        )
-    return known[id(source)]
-
-
-def _clock_of_operation(operation: relations.SetOperation, known: dict[int, str | None]) -> str | None:
-    left, right = _clock_column(operation.left, known), _clock_column(operation.right, known)
-    names = [field.name for field in operation.right.fields]
-    # The two operands' columns correspond by position; only the left one's names are visible.
-    position = next((i for i, field in enumerate(operation.fields) if field.name == left), None)
-    return left if position is not None and names[position] == right else None
-
-
-def _clock_of_select(select: relations.Select, known: dict[int, str | None]) -> str | None:
-    flowing = select.flowing
-    passes = select.window is None and len(flowing) == 1
-    below = _clock_column(flowing[0].source, known) if passes else None
-    for output in select.outputs:
+    if isinstance(source, relations.SetOperation):
+        left, right = below
+        # The two operands' columns correspond by position; only the left one's names are visible.
+        pairs = zip(source.fields, source.right.fields, strict=True)
+        return next((mine.name for mine, theirs in pairs if mine.name == left and theirs.name == right), None)
+    clocks = {(each.alias, clock) for each, clock in zip(source.inputs, below, strict=True)}
+    passes = source.window is None and len(source.flowing) == 1
+    for output in source.outputs:
         expression = output.expression
         if isinstance(expression, WindowBound) and expression.end:
             return output.name
-        if (
-            below is not None
-            and isinstance(expression, Column)
-            and expression.source == flowing[0].alias
-            and expression.name == below
-        ):
+        if passes and isinstance(expression, Column) and (expression.source, expression.name) in clocks:
             return output.name
     return None
 
@@ -110,49 +110,25 @@ def emission(source: relations.Source) -> relations.Emission:
     An UNBOUNDED aggregate emits a group again whenever a row comes to it. Selections, joins with tables and UNION ALL
     pass that on. How often a group is emitted depends on how rows are cut into cycles.
     """
-    found = relations.Emission.ROWS
-    waiting, seen = [source], set[int]()
-    while waiting:
-        below = waiting.pop()
-        if id(below) in seen:
-            continue
-        seen.add(id(below))
-        if isinstance(below, relations.Answers):
-            found = max(found, below.emission, key=lambda each: each.value)
-        elif isinstance(below, (relations.Select, relations.SetOperation)):
-            if isinstance(below, relations.Select) and _is_running(below):
-                found = max(found, _of_running(below), key=lambda each: each.value)
-            waiting.extend(_passed_on(below))
-    return found
+    return folded(source, _emission)
 
 
-def _is_running(select: relations.Select) -> bool:
-    """Whether a select is an aggregate that never closes, and its own DISTINCT does not keep its versions back."""
-    return select.is_grouped and select.window is not None and select.window.is_unbounded and not select.distinct
+def _emission(source: relations.Source, below: Sequence[relations.Emission]) -> relations.Emission:
+    if isinstance(source, relations.Answers):
+        return source.emission
+    passes = False
+    if isinstance(source, relations.SetOperation):
+        passes = source.operator is relations.SetOperator.UNION and source.all
+    elif isinstance(source, relations.Select) and not source.distinct:
+        if source.is_grouped and source.window is not None and source.window.is_unbounded:
+            # Versions of a group are equal if all that is emitted of it are its keys.
+            emitted = [*(output.expression for output in source.outputs), source.having]
+            return relations.Emission.VERSIONS if any(map(_has_aggregate, emitted)) else relations.Emission.REPEATED
+        passes = not source.is_grouped and source.window is None
+    return max(below, key=lambda each: each.value) if passes else relations.Emission.ROWS
 
 
-def _of_running(select: relations.Select) -> relations.Emission:
-    """Versions of a group are equal if all that is emitted of it are its keys."""
-    emitted = [*(output.expression for output in select.outputs), *([select.having] if select.having else [])]
-    return relations.Emission.VERSIONS if any(map(_has_aggregate, emitted)) else relations.Emission.REPEATED
-
-
-def _has_aggregate(expression: Expression) -> bool:
-    waiting: list[Expression] = [expression]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, AggregateRef):
-            return True
-        if isinstance(part, Call):
-            waiting.extend(part.args)
-    return False
-
-
-def _passed_on(relation: relations.Relation) -> Iterable[relations.Source]:
-    """What a relation reads and passes on row by row."""
-    if isinstance(relation, relations.SetOperation):
-        passes = relation.operator is relations.SetOperator.UNION and relation.all
-        return [relation.left, relation.right] if passes else []
-    if relation.is_grouped or relation.window is not None or relation.distinct:
-        return []
-    return [each.source for each in relation.flowing]
+def _has_aggregate(expression: Expression | None) -> bool:
+    if isinstance(expression, Call):
+        return any(map(_has_aggregate, expression.args))
+    return isinstance(expression, AggregateRef)

@@ -45,7 +45,7 @@ from weft.catalog.definitions import Definitions
 from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
 from weft.plan.query_list import QueryList
-from weft.sql import paths
+from weft.sql import names
 from weft.sql.settings import Settings
 
 register(QueryList)
@@ -177,12 +177,12 @@ class Catalog(Definitions):
 
     def allowed_paths(self) -> tuple[str, ...] | None:
         """The folders that statements may name; None if there is no limit."""
-        setting = self.setting(paths.SETTING)
-        return paths.roots_of(None if setting is None else str(setting))
+        setting = self.setting(names.SETTING)
+        return None if setting is None else tuple(str(setting).splitlines())
 
     def allow_paths(self, folders: Sequence[str]) -> None:
         """Let statements name what lies in these folders, and nothing else."""
-        self.set_setting(paths.SETTING, "\n".join(map(paths.folder_of_path, folders)))
+        self.set_setting(names.SETTING, "\n".join(map(names.folder_of_path, folders)))
 
     # -- statistics --------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,7 @@ from weft.algebra.codec import dumps
 from weft.algebra.properties import leaves, name_of
 from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.database import Database, Row
-from weft.sql.names import listed
-from weft.sql.paths import folder_of
+from weft.sql.names import folder_of, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +173,7 @@ class Definitions:
             return self._load(kind, [rows[0][0]])[0] if kind else None
 
     def find_writer(self, folder: str) -> str | None:
-        """The name of the query that writes its answers to a folder: see `weft/sql/paths.py`."""
+        """The name of the query that writes its answers to a folder: see `weft/sql/names.py`."""
         rows = self._database.execute("SELECT name FROM names JOIN queries USING (id) WHERE folder = ?", (folder,))
         return rows[0][0] if rows else None
 

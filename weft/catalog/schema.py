@@ -56,7 +56,7 @@ CREATE TABLE views (
     bound TEXT NOT NULL
 );
 
--- A member's answers go to subscribers. `folder` is where answers are written, as `weft/sql/paths.py` names it.
+-- A member's answers go to subscribers. `folder` is where answers are written, as `weft/sql/names.py` names it.
 CREATE TABLE queries (
     id      INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
     text    TEXT NOT NULL,

@@ -19,8 +19,16 @@ from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import expression_binder, statements
 from weft.sql.coercion import bind_type
-from weft.sql.names import Names, NamesInMemory, listed, name_refusal
-from weft.sql.paths import folder_of, setting_refusal, sink_refusal, source_refusal
+from weft.sql.names import (
+    Names,
+    NamesInMemory,
+    folder_of,
+    listed,
+    name_refusal,
+    setting_refusal,
+    sink_refusal,
+    source_refusal,
+)
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
 from weft.sql.scope import Scope, refuse

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from weft.algebra import Answers, Relation, Select, SetOperation, Source, Stream, Table
+from weft.algebra import Answers, Relation, SetOperation, Source, Stream, Table
 from weft.algebra.expressions import Call, Column, Expression
+from weft.algebra.properties import folded
 from weft.sql.problems import Code, Span, SqlError
 from weft.sql.scope import refuse
 
@@ -73,7 +74,7 @@ def check_expression(expression: Expression, node: exp.Expr) -> None:
 
 def check_relation(relation: Relation, tree: exp.Expr) -> None:
     """Refuses relations that views have made too deep or too large."""
-    measure = _measured(relation, {})
+    measure = folded(relation, _measured)
     if measure.depth > DEEPEST_RELATION:
         raise refuse(Code.TOO_DEEP, "views and subqueries are nested too deeply", tree, "read fewer views of views")
     if measure.inputs > MOST_INPUTS:
@@ -98,39 +99,24 @@ class _Measure:
     columns: Mapping[str, int]
 
 
-def _measured(source: Source, known: dict[int, _Measure]) -> _Measure:
-    """The size of a source. It is counted, not written out: a view that is read twice is measured once."""
+def _measured(source: Source, below: Sequence[_Measure]) -> _Measure:
+    """The size of a source by the sizes of what it reads. It is counted, not written out."""
     if isinstance(source, (Stream, Table, Answers)):
         return _Measure(0, 1, 0, {})
-    if id(source) not in known:
-        known[id(source)] = (
-            _measured_select(source, known) if isinstance(source, Select) else _measured_operation(source, known)
-        )
-    return known[id(source)]
-
-
-def _measured_select(select: Select, known: dict[int, _Measure]) -> _Measure:
-    below = {each.alias: _measured(each.source, known) for each in select.inputs}
-    words = _WordCount({(alias, name): size for alias, each in below.items() for name, size in each.columns.items()})
-    inside = [select.where, *select.keys, *(arg for each in select.aggregates for arg in each.args), select.having]
-    columns = {each.name: words.of(each.expression) for each in select.outputs}
-    total = sum(each.words for each in below.values()) + sum(words.of(each) for each in inside if each is not None)
-    if select.is_grouped:
+    depth, inputs = 1 + max(each.depth for each in below), sum(each.inputs for each in below)
+    total = sum(each.words for each in below)
+    if isinstance(source, SetOperation):
+        total += sum(sum(each.columns.values()) for each in below)
+        return _Measure(depth, inputs, total, {field.name: 1 for field in source.fields})
+    read = zip(source.inputs, below, strict=True)
+    words = _WordCount({(each.alias, name): size for each, size_of in read for name, size in size_of.columns.items()})
+    inside = [source.where, *source.keys, *(arg for each in source.aggregates for arg in each.args), source.having]
+    columns = {each.name: words.of(each.expression) for each in source.outputs}
+    total += sum(words.of(each) for each in inside if each is not None)
+    if source.is_grouped:
         # What reads groups reads their columns as they are.
         total, columns = total + sum(columns.values()), dict.fromkeys(columns, 1)
-    return _Measure(
-        1 + max(each.depth for each in below.values()), sum(each.inputs for each in below.values()), total, columns
-    )
-
-
-def _measured_operation(operation: SetOperation, known: dict[int, _Measure]) -> _Measure:
-    sides = [_measured(operation.left, known), _measured(operation.right, known)]
-    return _Measure(
-        1 + max(each.depth for each in sides),
-        sum(each.inputs for each in sides),
-        sum(each.words + sum(each.columns.values()) for each in sides),
-        {field.name: 1 for field in operation.fields},
-    )
+    return _Measure(depth, inputs, total, columns)
 
 
 class _WordCount:

@@ -24,7 +24,7 @@ from weft.catalog import Catalog
 from weft.runtime.failures.errors import SinkError, StorageError
 from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 from weft.runtime.state.storage import Storage
-from weft.sql.paths import folder_of, sink_refusal
+from weft.sql.names import folder_of, sink_refusal
 
 #: Takes the answers of a cycle; a second call with the same cycle replaces the first. A function of the user is called
 #: like one of Spark's foreachBatch: at least once for each cycle.

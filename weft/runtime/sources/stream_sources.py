@@ -24,7 +24,7 @@ from weft.runtime.failures.errors import SourceError
 from weft.runtime.sources import replay
 from weft.runtime.spark.session import in_session, union_of
 from weft.sql import durations
-from weft.sql.paths import source_refusal
+from weft.sql.names import source_refusal
 
 #: The format of streams whose DataFrame is handed over by Python code.
 PYTHON = "python"

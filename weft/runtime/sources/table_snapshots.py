@@ -39,7 +39,7 @@ from weft.runtime.spark.session import in_session
 from weft.runtime.state.checksums import Seals, check, damaged
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
-from weft.sql.paths import source_refusal
+from weft.sql.names import source_refusal
 
 #: What Python code hands over as a table.
 GivenRows: TypeAlias = DataFrame | pa.Table
