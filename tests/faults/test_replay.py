@@ -11,7 +11,7 @@ import pytest
 from tests.faults.damage import FAULTS, damage
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT
-from weft.runtime.failures.errors import EngineError
+from weft.runtime.engine_errors import EngineError
 from weft.runtime.sources import replay
 
 STEPS = {"000000-10.parquet": [0, 7], "000001-20.parquet": [12], "000002-30.parquet": [21, 29]}

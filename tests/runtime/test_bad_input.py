@@ -18,7 +18,7 @@ from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.catalog import CatalogLocked
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.failures.errors import EngineError, SourceError, StorageError
+from weft.runtime.engine_errors import EngineError, SourceError, StorageError
 from weft.runtime.project_state import state_directory
 from weft.runtime.state.checksums import read_record, sealed
 

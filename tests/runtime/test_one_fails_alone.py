@@ -10,9 +10,8 @@ import pytest
 
 from tests.runtime.projects import rows_of
 from tests.runtime.workload_run import Crash, Run
-from weft.runtime.failures.errors import StorageError
-from weft.runtime.state.commits import errors_of
-from weft.runtime.state.trouble import Trouble
+from weft.runtime.engine_errors import StorageError
+from weft.runtime.state.commits import Trouble, errors_of
 
 pytestmark = pytest.mark.spark
 

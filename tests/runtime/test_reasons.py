@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from weft.runtime.failures.errors import SourceError, StorageError
-from weft.runtime.failures.reasons import reason_of
+from weft.runtime.engine_errors import SourceError, StorageError
+from weft.runtime.spark.spark_failures import reason_of
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tests.runtime.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
 from weft.algebra import Stream
 from weft.loom import Loom, change
-from weft.runtime.failures.errors import EngineError, SourceError
+from weft.runtime.engine_errors import EngineError, SourceError
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.sources import replay
 

@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 from tests.runtime.workload_run import Run
 from tests.support.generator import Cycle
 from weft.catalog import Catalog
+from weft.explain.project import Project
 from weft.loom import Loom
 from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
 from weft.runtime.recorder import KEPT, Recorder, selectivities
 from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
-from weft.runtime.state.commits import START, Commit, StreamState, kept_apart
+from weft.runtime.state.commits import START, Commit, StreamState
 
 _STREAM = """
 CREATE STREAM trades (ts TIMESTAMP, sym STRING, price DOUBLE)
@@ -240,10 +241,10 @@ def test_what_was_decided_when_a_query_began_is_explained(beside_oracle: Callabl
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = off")
     run.execute(f"CREATE CONTINUOUS QUERY late {counts}")
-    assert kept_apart(run.loom.catalog, lambda state: state.woven) == {"late": "sharing is off"}
+    assert Project.of(run.loom.catalog).not_woven == {"late": "sharing is off"}
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = on")
-    assert kept_apart(run.loom.catalog, lambda state: state.woven) == {"late": "sharing was off when it began"}
+    assert Project.of(run.loom.catalog).not_woven == {"late": "sharing was off when it began"}
     assert "neither woven nor in the network: sharing was off when it began" in run.loom.explain("late")
     assert "woven over stream trades: tree 0" in run.loom.explain("early")
 

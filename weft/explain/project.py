@@ -23,7 +23,7 @@ from weft.runtime.stages.operators import (
 )
 from weft.runtime.stages.windows.kernel_placement import PlacementNotes, no_placement_note, recorded_placements
 from weft.runtime.stages.windows.woven_queries import NotWoven, woven
-from weft.runtime.state.commits import kept_apart, last_commit
+from weft.runtime.state.commits import START, last_commit
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,21 @@ class Project:
     @classmethod
     def of(cls, catalog: Catalog) -> Project:
         """A project as it was last committed."""
-        commit = last_commit(catalog.path.parent)
-        not_woven, not_networked = (kept_apart(catalog, attrgetter(shares)) for shares in ("woven", "shared"))
-        known = cls({}, 0, catalog, not_woven, not_networked, recorded_placements(catalog))
-        if commit is None:
-            return known
-        numbers = catalog.query_numbers()
+        commit, numbers = last_commit(catalog.path.parent) or START, catalog.query_numbers()
         begun = {name: state for name, state in commit.queries.items() if numbers.get(name) == state.number}
-        kept_rows: dict[str, int] = {log: sum(each.all_rows for each in some) for log, some in commit.logs.items()}
-        return replace(
-            known,
+        off = dict.fromkeys(() if catalog.settings().sharing else numbers.keys() - begun.keys(), "sharing is off")
+        not_woven, not_networked = (
+            {name: "sharing was off when it began" for name, state in begun.items() if not shares(state)} | off
+            for shares in (attrgetter("woven"), attrgetter("shared"))
+        )
+        return cls(
             starts={name: state.start for name, state in begun.items()},
             following=commit.cycle + 1,
-            measured=kept_rows,
+            catalog=catalog,
+            not_woven=not_woven,
+            not_networked=not_networked,
+            hosts=recorded_placements(catalog),
+            measured={str(log): sum(each.all_rows for each in some) for log, some in commit.logs.items()},
             roots={name: state.root for name, state in begun.items()},
         )
 

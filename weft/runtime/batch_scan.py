@@ -25,11 +25,20 @@ from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.columnar.packed_selects import Packed
 from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
-from weft.runtime.row_judging import MEASURES, advanced, judged_rows, measures_of, measures_of_part, seen_in
 from weft.runtime.sinks.dead_letter import write_dead_letters, write_late_letters
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.sources.batches import Batch
-from weft.runtime.sources.late_rows import counting, late_conditions, late_everywhere, streams_with_losses
+from weft.runtime.sources.row_judging import (
+    MEASURES,
+    advanced,
+    counting,
+    judged_rows,
+    late_conditions,
+    late_everywhere,
+    measures_of,
+    measures_of_part,
+    streams_with_losses,
+)
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
@@ -232,8 +241,8 @@ class DirectScan(_Scan):
         self, found: Mapping[str, pa.Table], unknown: Mapping[int, Stream], losing: Mapping[int, Stream]
     ) -> bool:
         """Whether every row can take part in the cycle; sees those that nothing reduces."""
-        measured = seen_in(found[MEASURES]) if MEASURES in found else {}
-        for index, seen in measured.items():
+        for row in found[MEASURES].to_pylist() if MEASURES in found else ():
+            index, seen = row["stream"], SeenRows(row["good"], row["all"] - row["good"], row["min"], row["max"])
             if index in losing and seen.is_before(self.watermark(losing[index])):
                 # Late rows of single queries are counted in the stream's log.
                 return False

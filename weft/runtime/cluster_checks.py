@@ -17,8 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from weft.runtime.failures.errors import EngineError, StorageError
-from weft.runtime.failures.reasons import reason_of
+from weft.runtime.engine_errors import EngineError, StorageError
+from weft.runtime.spark.spark_failures import reason_of
 from weft.runtime.state.storage import Storage
 
 #: What answering windows imports on an executor.

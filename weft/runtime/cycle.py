@@ -26,7 +26,7 @@ from weft.plan.event_time import RunningQuery
 from weft.plan.log_ids import LogId
 from weft.runtime.batch_scan import Scanner
 from weft.runtime.columnar.rows import CLOCK
-from weft.runtime.failures.errors import MemoryLimit
+from weft.runtime.engine_errors import MemoryLimit
 from weft.runtime.sources.batches import Batch
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.groups.stage import GroupStage
@@ -61,9 +61,8 @@ from weft.runtime.state.continuity import (
     running_queries,
     with_tables,
 )
-from weft.runtime.state.memory import MemoryAccount
 from weft.runtime.state.storage import Storage
-from weft.runtime.state.store import StateStore, are_many, live
+from weft.runtime.state.store import MemoryAccount, StateStore, are_many, live
 from weft.sql.settings import Settings
 
 _SHARED = Folders()

@@ -26,9 +26,9 @@ from weft.runtime.project_state import ProjectState
 from weft.runtime.queries_in_error import QueriesInError, evicted
 from weft.runtime.recorder import Progress, Recorder, progress_of
 from weft.runtime.sinks.dead_letter import write_file_letters
-from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
+from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
 from weft.runtime.sources.bad_files import (
     Faults,
     check_batch,
@@ -53,10 +53,9 @@ from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import JoinStage
 from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.warm_start import PendingRestore
-from weft.runtime.state.checkpoint import check_is_same_batch, is_repeated
+from weft.runtime.state.checkpoint import Offsets, check_is_same_batch, is_repeated, new_files, with_files
 from weft.runtime.state.commits import Commit, Intent, StreamState
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.offsets import Offsets, new_files, with_files
 
 
 class EngineOptions(TypedDict, total=False):
@@ -147,7 +146,7 @@ class CycleEngine:
         `offsets` say which rows of Spark's sources it has; None if they are handed over.
         """
         last = self.last
-        if is_repeated(last, cycle, offsets):
+        if is_repeated(last.cycle, last.offsets, cycle, offsets):
             return {}
         if self._over_since is not None:
             self._shed_rate = after_idle(self._shed_rate, self._clock() - self._over_since, self._interval)

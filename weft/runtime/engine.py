@@ -26,15 +26,14 @@ from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.runtime.cluster_checks import StorageProbe, check_executors
 from weft.runtime.cycle_engine import CycleEngine, EngineOptions
-from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.reasons import reason_of
+from weft.runtime.engine_errors import EngineError
 from weft.runtime.queries_in_error import CAUGHT_UP_AT_ONCE
 from weft.runtime.sources import replay
 from weft.runtime.sources.batches import BatchReader
 from weft.runtime.sources.stream_sources import Sources, sources
-from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of
+from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of, reason_of
+from weft.runtime.state.checkpoint import offsets_of
 from weft.runtime.state.commits import errors_of
-from weft.runtime.state.offsets import offsets_of
 from weft.sql import durations
 
 #: Held while a session has the setting by which sources have names; two threads would each restore what the other set.

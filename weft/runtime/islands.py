@@ -26,17 +26,26 @@ from weft.catalog import Catalog
 from weft.plan.query_list import QueryList, restricted, with_read, with_readers, without
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.cycle import CycleRunner
-from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.reasons import is_attributable, reason_of
+from weft.runtime.engine_errors import EngineError
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
+from weft.runtime.spark.spark_failures import is_attributable, reason_of
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.state.commits import Commit, Held, HeldCycle, Island, StreamState, held_record, held_rows
+from weft.runtime.state.commits import (
+    Commit,
+    Held,
+    HeldCycle,
+    Island,
+    StreamState,
+    Trouble,
+    held_record,
+    held_rows,
+    lost_with,
+)
 from weft.runtime.state.continuity import CycleSpec, Folders
 from weft.runtime.state.storage import Storage
-from weft.runtime.state.trouble import Trouble, lost_with
 
 #: Where a cycle writes while queries are evaluated to see whether they fail.
 _TRIAL = Folders("search")

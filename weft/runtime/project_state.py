@@ -10,20 +10,18 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from weft.catalog import COPY_FILE, Catalog
-from weft.runtime.failures.errors import EngineError, StorageError
-from weft.runtime.sinks.outbox import FOLDER as WAITING
+from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.state.checkpoint import Checkpoint, made_anew
+from weft.runtime.state.checkpoint import CHECKPOINT, Checkpoint, lists_of, made_anew
+from weft.runtime.state.checkpoint import FOLDER as FILE_LISTS
 from weft.runtime.state.checksums import damaged, read_record, sealed
 from weft.runtime.state.commits import START, Commit, Intent, check_files, read_commit, with_seals
 from weft.runtime.state.continuity import folder_in, garbage
-from weft.runtime.state.offsets import CHECKPOINT, outdated
-from weft.runtime.state.offsets import FOLDER as FILE_LISTS
 from weft.runtime.state.storage import Storage, local_uri
 
 #: The folders in which each cycle, or each query, has a folder of its own.
-_FOLDERS = ("segments", "held", WAITING)
+_FOLDERS = ("segments", "held", "waiting")
 
 #: Commits kept behind the newest one.
 _KEPT = 20
@@ -88,8 +86,7 @@ class ProjectState:
             for name in self.storage.names(folder):
                 if f"{folder}/{name}" not in live:
                     self.storage.delete(f"{folder}/{name}")
-        begun = None if self.intent is None else self.intent.offsets
-        lists = {each.path for offsets in (self.last.offsets, begun) if offsets is not None for each in offsets.lists}
+        lists = lists_of(self.last.offsets) | (lists_of(self.intent.offsets) if self.intent else set())
         for name in self.storage.names(FILE_LISTS):
             if f"{FILE_LISTS}/{name}" not in lists:
                 self.storage.delete(f"{FILE_LISTS}/{name}")
@@ -148,7 +145,8 @@ class ProjectState:
     def tidy(self, before: Commit) -> None:
         """Delete the files that only the commit before the newest one needed."""
         self.files.committed()
-        for path in (*garbage(before, self.last), *outdated(before.offsets, self.last.offsets)):
+        lists = lists_of(before.offsets) - lists_of(self.last.offsets)
+        for path in (*garbage(before, self.last), *sorted(lists)):
             self.storage.delete(path)
 
     # -- before a start -----------------------------------------------------------------------------------------------

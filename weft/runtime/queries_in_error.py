@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from weft.plan.query_list import QueryList, restricted, tables_of, with_read
-from weft.runtime.failures.errors import MemoryLimit
-from weft.runtime.failures.reasons import is_attributable, reason_of
+from weft.runtime.engine_errors import MemoryLimit
 from weft.runtime.islands import (
     Islands,
     island_plan,
@@ -29,12 +28,12 @@ from weft.runtime.islands import (
 )
 from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
-from weft.runtime.sinks.outbox import SinkOutbox, of_present_queries
 from weft.runtime.sinks.publishing import is_published
+from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
 from weft.runtime.sources.batches import Batch
-from weft.runtime.state.commits import Commit, Island, Segment, errors_of
+from weft.runtime.spark.spark_failures import is_attributable, reason_of
+from weft.runtime.state.commits import Commit, Island, Segment, Waiting, errors_of, lost_with
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.trouble import Waiting, lost_with
 
 #: How many held cycles of an island are evaluated between two cycles.
 CAUGHT_UP_AT_ONCE = 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.runtime.failures.errors import MemoryLimit
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
+from weft.runtime.engine_errors import MemoryLimit
+from weft.runtime.state.store import MemoryAccount, MemoryUse
 
 MB = 1 << 20
 

@@ -28,12 +28,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from weft.algebra import Stream
 from weft.expressions.spark_expressions import quoted, spark_type
 from weft.runtime.columnar.rows import CORRUPT, slots_of
-from weft.runtime.failures.errors import SourceError
-from weft.runtime.failures.reasons import reason_of
+from weft.runtime.engine_errors import SourceError
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 from weft.runtime.sources.stream_sources import TEXTUAL, declared, reading_options, tagging
-from weft.runtime.spark.spark_failures import failed_file, plain_path
+from weft.runtime.spark.spark_failures import failed_file, plain_path, reason_of
 from weft.sql.binder import BAD_FILES, SET_ASIDE, STOP
 
 #: Why files are set aside, by the name of the stream and their path.

@@ -20,7 +20,7 @@ from weft.algebra import Field, Stream, types
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.expressions.spark_expressions import quoted, spark_type
 from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
-from weft.runtime.failures.errors import SourceError
+from weft.runtime.engine_errors import SourceError
 from weft.runtime.sources import replay
 from weft.runtime.spark.session import in_session, union_of
 from weft.sql import durations

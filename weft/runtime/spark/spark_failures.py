@@ -1,4 +1,7 @@
-"""What Spark and Java say when they fail, as one sentence for people. The traces are in the project's log."""
+"""Why something failed, as one sentence for people, and whether a query may be the cause.
+
+The traces of Spark and Java are in the project's log.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream
-from weft.runtime.failures.errors import EngineError
-from weft.runtime.failures.reasons import reason_of
+from weft.algebra.secrets import shown
+from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.spark.java import OUT_OF_MEMORY, end_of_java, spark_log
 
 #: How Spark names the file at which a job has failed.
@@ -25,6 +28,75 @@ _LOOK_AGAIN = 5
 
 #: Seconds that Java may take to go after its connections have broken.
 _GOING = 5
+
+#: What errors of Spark say when something else than a query has failed.
+_OTHERS_FAULTS = (
+    "FAILED_READ_FILE",
+    "while reading file",
+    "No space left on device",
+    "Disk quota exceeded",
+    "OutOfMemoryError",
+    "ExecutorLost",
+    "executor lost",
+    "FetchFailed",
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "cancelled",
+    "InterruptedException",
+    "Answer from Java side is empty",
+)
+
+
+def reason_of(error: BaseException) -> str:
+    """The innermost cause of an error, in one line and without secrets."""
+    return shown(_innermost(error))
+
+
+def _innermost(error: BaseException) -> str:
+    while error.__cause__ is not None and (isinstance(error, StorageError) or not isinstance(error, EngineError)):
+        error = error.__cause__
+    if isinstance(error, EngineError):
+        return _one_line(str(error))
+    java = _java_cause(error)
+    if java:
+        return java
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    said = _first_line(str(error))
+    if isinstance(error, PySparkException):
+        return said
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _java_cause(error: BaseException) -> str:
+    """The message of the innermost exception of Java behind an error; nothing if there is none."""
+    java: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    if java is None:
+        return ""
+    try:
+        while java.getCause() is not None:
+            java = java.getCause()
+        return _first_line(str(java.getMessage() or java.toString()))
+    except Exception:
+        # The JVM may be gone by now. What Python knows of the error has to do.
+        return ""
+
+
+def _first_line(text: str) -> str:
+    return _one_line(text.strip().split("\n")[0])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def is_attributable(error: BaseException) -> bool:
+    """Whether a failure may be that of a query."""
+    if isinstance(error, PySparkException | Py4JJavaError):
+        said = str(error)
+        return not any(each in said for each in _OTHERS_FAULTS)
+    # OSErrors are of the disk, and Py4JErrors of the connection to Java.
+    return isinstance(error, Exception) and not isinstance(error, StorageError | MemoryError | OSError | Py4JError)
 
 
 def failure_of(error: BaseException, streams: Iterable[Stream] = (), what: str = "Spark stopped") -> EngineError:

@@ -28,7 +28,7 @@ from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryUse
+from weft.runtime.state.store import MemoryUse
 
 
 class Stage(Protocol):

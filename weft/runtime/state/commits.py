@@ -5,12 +5,19 @@
 
 A cycle whose commit exists is done and is never run again. One that has an intent but no commit is run again, with the
 same plan and from the same rows, whatever the crash left behind: nothing but a commit makes a file part of the state.
+
+What is wrong with queries that are in error, and what they miss, is part of the commit. It is kept for them up to the
+setting `error_retention`:
+
+    waiting/<query number>/<cycle>.arrow    answers that the sink of a query did not take, by cycle
+    held/<cycle>/                           rows that queries which are evaluated apart have yet to see (`islands.py`)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +26,11 @@ import msgspec
 
 from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
-from weft.runtime.failures.errors import StorageError
+from weft.runtime.engine_errors import StorageError
+from weft.runtime.state.checkpoint import Offsets
 from weft.runtime.state.checksums import Seals, check, decoded, opened
-from weft.runtime.state.offsets import Offsets
-from weft.runtime.state.trouble import Lost, Trouble, Waiting
 
 if TYPE_CHECKING:
-    from weft.catalog import Catalog
     from weft.runtime.state.storage import Storage
 
 #: How records are written.
@@ -33,6 +38,10 @@ FORMAT = 5
 
 #: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
 WHOLE = 1_024
+
+#: Seconds until a query is tried again after its first failure; they double from try to try.
+FIRST_PAUSE = 10.0
+LONGEST_PAUSE = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,76 @@ class FamilyState:
     @property
     def labels_by_node(self) -> dict[int, str]:
         return {int(node): f"{node}.{since}" for node, (since, _) in self.labels.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why a query is in error, since when (in seconds since 1970), and when it is tried again."""
+
+    sentence: str
+    since: float
+    tries: int
+    next_try: float
+
+    @staticmethod
+    def begin(sentence: str) -> Trouble:
+        now = time.time()
+        return Trouble(sentence, now, 1, now + FIRST_PAUSE)
+
+    def again(self, sentence: str) -> Trouble:
+        """The query has been tried again and has failed again."""
+        tries = self.tries + 1
+        # The exponent is bounded: a float has no room for 2 to the power of a thousand tries.
+        pause = min(FIRST_PAUSE * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE)
+        return Trouble(sentence, self.since, tries, time.time() + pause)
+
+    @property
+    def is_due(self) -> bool:
+        return time.time() >= self.next_try
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Cycles of which a query lacks rows or answers, because more had to be kept for it than `error_retention`."""
+
+    first: int
+    last: int
+
+
+def lost_with(lost: Lost | None, cycle: int) -> Lost:
+    return Lost(cycle, cycle) if lost is None else Lost(min(lost.first, cycle), max(lost.last, cycle))
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswers:
+    """The answers of one cycle in a file of so many bytes."""
+
+    cycle: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What the sink of a query has not taken: the answers of some cycles, oldest first.
+
+    `trouble` is None once the sink takes answers again; the record stays as long as cycles are `lost`.
+    """
+
+    number: int
+    trouble: Trouble | None
+    answers: tuple[KeptAnswers, ...] = ()
+    lost: Lost | None = None
+
+    def path(self, cycle: int) -> str:
+        return f"waiting/{self.number}/{cycle:012d}.arrow"
+
+    @property
+    def paths(self) -> set[str]:
+        return {self.path(each.cycle) for each in self.answers}
+
+    def without_oldest(self) -> Waiting:
+        """The record when the oldest answers are dropped."""
+        return replace(self, answers=self.answers[1:], lost=lost_with(self.lost, self.answers[0].cycle))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,25 +386,6 @@ def last_commit(directory: Path) -> Commit | None:
         except FileNotFoundError:
             # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
             continue
-
-
-def kept_apart(catalog: Catalog, shares: Callable[[QueryState], bool]) -> dict[str, str]:
-    """The queries of a project that sharing was off for when they began, or would be if they began now, and why.
-
-    `shares` says whether a query has shared since it began.
-    """
-    commit = last_commit(catalog.path.parent)
-    begun = {} if commit is None else commit.queries
-    off = not catalog.settings().sharing
-    reasons = {}
-    for name, number in catalog.query_numbers().items():
-        state = begun.get(name)
-        if state is None or state.number != number:
-            if off:
-                reasons[name] = "sharing is off"
-        elif not shares(state):
-            reasons[name] = "sharing was off when it began"
-    return reasons
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
+from weft.runtime.engine_errors import MemoryLimit
 from weft.runtime.state.commits import Segment
 
 if TYPE_CHECKING:
@@ -255,3 +256,60 @@ class DriverHost(Generic[State]):
 def _whole(state: KeyedState, segments: object) -> list[Block | None]:
     """All of a state, in the place of its segments."""
     return [state.whole()]
+
+
+# -- what that takes -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """What a part of the state takes: `bytes` in all, `largest` of them for the queries `names`, or logs they read."""
+
+    #: Begins the sentence: the rows that …, the groups of ….
+    part: str
+    bytes: int
+    largest: int
+    names: tuple[str, ...]
+    #: What to do beside raising the limit.
+    advice: str
+
+
+class MemoryAccount:
+    """What all state in the driver takes, indexes and dictionaries included, under one limit: `max_state_mb`.
+
+    Every part of the state says what it takes before it grows. If all of them together need more than the limit, the
+    queries that need most of it cannot go on; the others can.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._uses: dict[str, MemoryUse] = {}
+
+    def begin(self, uses: Iterable[MemoryUse]) -> None:
+        """Begin a cycle with what there is."""
+        self._uses = {each.part: each for each in uses}
+
+    def room(self, part: str) -> int:
+        """Return the bytes that a part may take beside all others."""
+        return self.limit - sum(each.bytes for each in self._uses.values() if each.part != part)
+
+    def allows(self, use: MemoryUse) -> bool:
+        return use.bytes <= self.room(use.part)
+
+    def grow(self, use: MemoryUse) -> None:
+        """Note what a part needs from now on. Raises MemoryLimit if that is too much."""
+        self._uses[use.part] = use
+        total = sum(each.bytes for each in self._uses.values())
+        if total <= self.limit:
+            return
+        most = max(self._uses.values(), key=lambda each: each.largest)
+        of_part, of_all, limit, largest = (
+            f"{size / (1 << 20):,.1f}" for size in (most.bytes, total, self.limit, most.largest)
+        )
+        beside = f", {of_all} with other state" if total > most.bytes else ""
+        names = f"{', '.join(most.names[:5])}{' and others' if len(most.names) > 5 else ''}"
+        raise MemoryLimit(
+            f"{most.part} need about {of_part} MB{beside} in the driver, and max_state_mb allows {limit}; {largest} of "
+            f"them are for {names}: SET max_state_mb higher, {most.advice}",
+            most.names,
+        )

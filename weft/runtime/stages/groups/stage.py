@@ -23,8 +23,7 @@ from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryAccount
-from weft.runtime.state.store import StateStore
+from weft.runtime.state.store import MemoryAccount, StateStore
 
 
 @dataclass

@@ -32,8 +32,7 @@ from weft.runtime.stages.operators import Operator, StageKind, selects_of
 from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.continuity import CycleSpec, Folders
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import are_many
+from weft.runtime.state.store import MemoryAccount, MemoryUse, are_many
 from weft.sql.settings import Settings
 
 #: How many partials take as much room in the driver as a row.

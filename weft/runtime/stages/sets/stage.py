@@ -31,8 +31,7 @@ from weft.runtime.stages.sets.set_rows import (
 from weft.runtime.stages.stage import Stage
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import Block, DriverHost, Order, StateStore
+from weft.runtime.state.store import Block, DriverHost, MemoryAccount, MemoryUse, Order, StateStore
 
 
 def _passes_through(relation: Relation) -> bool:

@@ -16,8 +16,7 @@ from weft.runtime.stages.windows.running_aggregates import RunningAggregates
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.memory import MemoryAccount, MemoryUse
-from weft.runtime.state.store import DriverHost, Order, StateStore
+from weft.runtime.state.store import DriverHost, MemoryAccount, MemoryUse, Order, StateStore
 
 
 class AggregateStage(Stage):

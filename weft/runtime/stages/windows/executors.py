@@ -31,7 +31,7 @@ from weft.algebra import Query, Stream
 from weft.arrays.arrow_streams import streamed, table_of
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import typed_slots
-from weft.runtime.failures.errors import EngineError
+from weft.runtime.engine_errors import EngineError
 from weft.runtime.spark.session import own_session
 from weft.runtime.stages.windows.partials import SLICE, Layout, PartialFiles, Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave

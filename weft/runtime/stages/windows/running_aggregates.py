@@ -30,8 +30,7 @@ from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
 from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
-from weft.runtime.state.memory import MemoryUse
-from weft.runtime.state.store import Block
+from weft.runtime.state.store import Block, MemoryUse
 
 #: Groups that a cohort has room for at first.
 _FEWEST = 64

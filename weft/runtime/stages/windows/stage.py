@@ -27,8 +27,7 @@ from weft.runtime.stages.windows.window_answers import GroupSelection
 from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.memory import MemoryAccount
-from weft.runtime.state.store import Change, StateStore
+from weft.runtime.state.store import Change, MemoryAccount, StateStore
 from weft.sql.settings import Settings
 from weft.windows.slicing import ends_between
 

@@ -15,7 +15,7 @@ from weft.algebra import Aggregate, Stream, Window
 from weft.kernels.sparse import Crowd
 from weft.plan.event_time import Clock
 from weft.plan.facts import Facts
-from weft.runtime.sources.late_rows import closed_for
+from weft.runtime.sources.row_judging import closed_for
 from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
@@ -24,7 +24,7 @@ from weft.runtime.stages.windows.tree_choice import CohortKey, TreeChoice, choos
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
 from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
 from weft.runtime.stages.windows.woven_queries import Measure, Woven
-from weft.runtime.state.memory import MemoryUse
+from weft.runtime.state.store import MemoryUse
 from weft.windows.slicing import oldest_open_start
 
 #: The keys of a grouping that are numbered before it is checked how many of them are still live.

@@ -21,11 +21,6 @@ class MemoryLimit(EngineError):
         self.needing_most = needing_most
 
 
-def megabytes(size: int) -> str:
-    """So many bytes in MB, as messages give them."""
-    return f"{size / (1 << 20):,.1f}"
-
-
 class StorageError(EngineError):
     """The state directory cannot be read or written. The message says what to do."""
 
