@@ -1,7 +1,7 @@
 """One run of the experiment: queries come one by one, half of them go, groups are optimised again.
 
 The control plane is weft's own (`weft.optimizer.group_results.Groups`), with real queries, and links carry what weft's
-edges send over them (`weft.delivery.matching.members`): a row once, with the columns that those behind the link show
+edges send over them (`weft.delivery.members`): a row once, with the columns that those behind the link show
 who take it, and two bytes that say who they are if they are several.
 """
 

@@ -21,10 +21,10 @@ from bench.delivery_transport.users import Users
 from bench.delivery_transport.workload import members, rows
 from tests.support.processes import EdgeProcess, NatsServer
 from weft.delivery import Publisher
-from weft.delivery.log.delivery_log import read_parcel
-from weft.delivery.log.parcel import stream_of
-from weft.delivery.matching.members import Members
-from weft.delivery.nats.nats_broker import NatsBroker
+from weft.delivery.delivery_log import read_parcel
+from weft.delivery.members import Members
+from weft.delivery.nats_broker import NatsBroker
+from weft.delivery.parcel import stream_of
 
 DEFINITIONS = {
     "nats_bytes_saved_ratio_1000": "bytes that one stream for each of 1,000 queries would send to four edges, over "

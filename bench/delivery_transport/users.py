@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from io import BytesIO
 
-from weft.delivery.log.parcel import read_head
-from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, json_frame, read_frame
+from weft.delivery.edge_protocol import PARCEL, VERSION, json_frame, read_frame
+from weft.delivery.parcel import read_head
 
 
 class Users:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.delivery_transport.workload import members, rows
-from weft.delivery.log.itinerary import needed
+from weft.delivery.itinerary import needed
 
 
 def test_members_are_many_queries_of_few_templates_over_what_is_published() -> None:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.support.processes import EdgeProcess
 from weft.cli.app import app
 from weft.delivery import Itinerary, Limits, Message, Publisher, Span
-from weft.delivery.log.delivery_log import delivery_directory
+from weft.delivery.delivery_log import delivery_directory
 from weft.loom import Loom
 from weft.plan.subscription import Comparison, Subscription
 

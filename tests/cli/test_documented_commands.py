@@ -24,7 +24,7 @@ from tests.support.processes import NatsServer
 from weft.catalog import Catalog
 from weft.cli.app import app
 from weft.delivery import Itinerary, Publisher, Span
-from weft.delivery.log.delivery_log import delivery_directory
+from weft.delivery.delivery_log import delivery_directory
 from weft.plan.subscription import Subscription
 
 COMMANDS = [each for path in DOCUMENTS for each in documented(path)]

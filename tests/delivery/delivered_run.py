@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame
 
 from tests.runtime.workload_run import Run
 from weft.algebra import Relation
-from weft.delivery.groups.control import Control
-from weft.delivery.log.delivery_log import delivery_directory, read_parcel, read_routes
-from weft.delivery.matching.members import Members
+from weft.delivery.control import Control
+from weft.delivery.delivery_log import delivery_directory, read_parcel, read_routes
+from weft.delivery.members import Members
 
 _CREATE = re.compile(r"(CREATE CONTINUOUS QUERY \S+) (?!INTO)")
 

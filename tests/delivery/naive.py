@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from weft.delivery import Itinerary, Span
-from weft.delivery.log.parcel import Message, Parcel
+from weft.delivery.parcel import Message, Parcel
 from weft.plan.subscription import Comparison, Subscription
 
 Row = dict[str, Any]

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.delivery.numbers import publish
 from tests.support.processes import EdgeProcess
 from weft.delivery import Itinerary, Publisher, Span
-from weft.delivery.log.parcel import decode
-from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, json_frame
+from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, json_frame
+from weft.delivery.parcel import decode
 from weft.plan.subscription import Comparison, Subscription
 
 

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from tests.delivery.delivered_run import DeliveredRun
 from tests.delivery.numbers import publish
 from weft.delivery import Batch, Dropped, Itinerary, Limits, LogError, Publisher, Span, UnknownQuery, subscribe
-from weft.delivery.groups.control import Control
-from weft.delivery.log.delivery_errors import DamagedLog
-from weft.delivery.log.delivery_log import put_aside, read_parcel
-from weft.delivery.log.parcel import Parcel
-from weft.delivery.subscribers.local import kept_answers
+from weft.delivery.control import Control
+from weft.delivery.delivery_errors import DamagedLog
+from weft.delivery.delivery_log import put_aside, read_parcel
+from weft.delivery.local import kept_answers
+from weft.delivery.parcel import Parcel
 from weft.plan.subscription import Comparison, Subscription
 
 #: What is kept: cycles 3 to 7. The itinerary of q was published in cycle 0, and changed in cycles 2, 5 and 7.
@@ -133,7 +133,7 @@ def test_a_live_user_gets_a_notice_of_a_parcel_that_went_before_it_was_read(
 
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0], _route(-1))
-    monkeypatch.setattr("weft.delivery.subscribers.hub.read_parcel", read_late)
+    monkeypatch.setattr("weft.delivery.hub.read_parcel", read_late)
     with subscribe(tmp_path, "q") as answers:
         publish(publisher, 1, [1])
         (tmp_path / "000000000001.parcel").unlink()

@@ -13,10 +13,10 @@ import pytest
 
 from tests.delivery.numbers import publish
 from weft.delivery import Itinerary, Limits, LogError, Publisher, Span
-from weft.delivery.edges.edge import Edge, EdgeSettings
-from weft.delivery.edges.relay import Relay, feed_from
-from weft.delivery.log.access import ACCESS, grant
-from weft.delivery.subscribers.edge_protocol import JSON, VERSION, frame, json_frame, read_frame
+from weft.delivery.access import ACCESS, grant
+from weft.delivery.edge import Edge, EdgeSettings
+from weft.delivery.edge_protocol import JSON, VERSION, frame, json_frame, read_frame
+from weft.delivery.relay import Relay, feed_from
 from weft.plan.subscription import Subscription
 
 _USER: dict[str, Any] = {"weft": VERSION, "role": "user", "query": "hot"}

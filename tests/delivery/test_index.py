@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.delivery.naive import bag, delivered, plain_rows, takes
 from weft.delivery import DeliveryError, Itinerary, Span
-from weft.delivery.log.parcel import Message, Parcel
-from weft.delivery.matching.index import Index
+from weft.delivery.parcel import Message, Parcel
+from weft.delivery.subscription_index import Index
 from weft.plan.subscription import Comparison, Meeting, Schedule, Subscription
 
 _BIG = 2**62
@@ -174,7 +174,7 @@ def test_constants_of_another_kind_than_the_column_are_refused() -> None:
 
 
 def test_many_members_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.delivery.matching.index._PORTION", 7)
+    monkeypatch.setattr("weft.delivery.subscription_index._PORTION", 7)
     legs = [
         (
             low,

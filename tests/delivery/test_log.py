@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from weft.delivery import Itinerary, Limits, LogError, Message, Publisher, Span
-from weft.delivery.log import itinerary
-from weft.delivery.log.delivery_log import cycles, head_of, parcel_path, read_parcel, read_routes
+from weft.delivery import Itinerary, Limits, LogError, Message, Publisher, Span, itinerary
+from weft.delivery.delivery_log import cycles, head_of, parcel_path, read_parcel, read_routes
 from weft.plan.subscription import Comparison, Subscription
 
 

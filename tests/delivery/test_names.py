@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
-from weft.delivery.groups.epochs import running_epochs
-from weft.delivery.nats.connection import subject_token
+from weft.delivery.epochs import running_epochs
+from weft.delivery.nats_connection import subject_token
 from weft.loom import Loom
 
 pytestmark = pytest.mark.spark

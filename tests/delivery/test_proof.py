@@ -18,8 +18,8 @@ from tests.delivery.naive import Row, bag, delivered, plain_rows
 from tests.delivery.recorded import Played, play
 from tests.support.processes import EdgeProcess, NatsServer
 from weft.delivery import Batch, Dropped, Publisher, Subscriber, subscribe
-from weft.delivery.log.delivery_log import cycles, read_parcel
-from weft.delivery.nats.nats_broker import NatsBroker, NatsLimits
+from weft.delivery.delivery_log import cycles, read_parcel
+from weft.delivery.nats_broker import NatsBroker, NatsLimits
 
 _CYCLES = 24
 _PATIENCE = 180.0

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tests.optimizer.group_results.drawn import bound
-from weft.delivery.groups.control import PublishedStatistics
+from weft.delivery.control import PublishedStatistics
 from weft.optimizer.group_results import Groups
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.delivery.naive import bag, delivered, lies_in, plain_rows, takes
 from tests.delivery.recorded import play
 from weft.delivery import Itinerary, Span
-from weft.delivery.log.parcel import Message, Parcel, decode, encode
-from weft.delivery.matching.members import Members, share
+from weft.delivery.members import Members, share
+from weft.delivery.parcel import Message, Parcel, decode, encode
 from weft.plan.subscription import Comparison, Subscription
 
 

@@ -28,10 +28,10 @@ from weft.delivery import (
     UnknownQuery,
     subscribe,
 )
-from weft.delivery.log.access import grant, revoke
-from weft.delivery.log.delivery_log import cycles, parcel_path, read_parcel
-from weft.delivery.log.itinerary import as_json, from_clock, from_json
-from weft.delivery.subscribers.hub import MissedRows
+from weft.delivery.access import grant, revoke
+from weft.delivery.delivery_log import cycles, parcel_path, read_parcel
+from weft.delivery.hub import MissedRows
+from weft.delivery.itinerary import as_json, from_clock, from_json
 from weft.plan.subscription import Comparison, Subscription
 
 

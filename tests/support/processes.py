@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.subscribers.edge_protocol import VERSION, FrameSocket, json_frame
+from weft.delivery.edge_protocol import VERSION, FrameSocket, json_frame
 
 _PATIENCE = 180.0
 

@@ -16,8 +16,8 @@ from weft.cli import output
 
 if TYPE_CHECKING:
     from weft.delivery import Batch, Dropped
-    from weft.delivery.edges.edge import EdgeSettings
-    from weft.delivery.log.access import Access
+    from weft.delivery.access import Access
+    from weft.delivery.edge import EdgeSettings
 
 
 TokenOption = Annotated[
@@ -27,7 +27,7 @@ TokenOption = Annotated[
 
 def delivery_of(project: Path) -> Path:
     """The delivery directory of a project, or of a federation's site. Raises CommandFailure if there is none."""
-    from weft.delivery.log.delivery_log import delivery_directory
+    from weft.delivery.delivery_log import delivery_directory
 
     if not (project / CATALOG_FILE).exists() and not (project / output.SITE_FILE).exists():
         raise output.CommandFailure(f"there is no project in {project}; create one with: weft init {project}")
@@ -136,13 +136,13 @@ def edge(
 ) -> None:
     """Take rows once over one link, and serve many users with them. Edges can take their rows from edges."""
     with output.reporting_failures():
-        from weft.delivery.edges.edge import EdgeSettings
+        from weft.delivery.edge import EdgeSettings
 
         asyncio.run(_serve(EdgeSettings(upstream, state, host, port, access, token, linger)))
 
 
 async def _serve(settings: EdgeSettings) -> None:
-    from weft.delivery.edges.edge import Edge
+    from weft.delivery.edge import Edge
 
     loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -171,7 +171,7 @@ def token(
 ) -> None:
     """Make a token that allows to take some queries' answers. Once there is one, answers need a token."""
     with output.reporting_failures(as_json):
-        from weft.delivery.log import access
+        from weft.delivery import access
 
         directory = delivery_of(project)
         if name is None:

@@ -6,23 +6,23 @@ The engine's side is the `Publisher`, which writes what groups publish to a log.
         for batch in answers:
             print(batch.cycle, batch.table)
 
-The rooms, in the order in which a row passes through them:
+Below, in the order in which a row passes through them:
 
-    groups       who takes answers from where, while an engine runs; how they are published, to a log and to a broker
-    log          what a cycle publishes: parcels, and their log
-    nats         a broker, and a source of parcels
-    edges        processes that take rows once over a link, for many users
-    matching     which rows are whose, for thousands of subscriptions at once
-    subscribers  where a user begins, and what it holds in hand
+    assignment, epochs, control    who takes answers from where, while an engine runs
+    publisher, nats_broker         how they are published, to a log and to a broker
+    delivery_log, parcel           what a cycle publishes; `itinerary`: which rows of it are a query's
+    nats_source, relay             how parcels come from a broker, and over one link to an edge for many users
+    members, subscription_index    which rows are whose, for thousands of subscriptions at once
+    hub, local, edge, subscribe    where a user begins, and what it holds in hand
 """
 
-from weft.delivery.groups.publisher import Publisher
-from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery
-from weft.delivery.log.delivery_log import Limits
-from weft.delivery.log.itinerary import Itinerary, Span
-from weft.delivery.log.parcel import Batch, Dropped, Message
-from weft.delivery.subscribers.subscribe import subscribe
-from weft.delivery.subscribers.subscriber import Subscriber
+from weft.delivery.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery
+from weft.delivery.delivery_log import Limits
+from weft.delivery.itinerary import Itinerary, Span
+from weft.delivery.parcel import Batch, Dropped, Message
+from weft.delivery.publisher import Publisher
+from weft.delivery.subscribe import subscribe
+from weft.delivery.subscriber import Subscriber
 
 __all__ = [
     "AccessDenied",

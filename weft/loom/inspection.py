@@ -16,7 +16,7 @@ from weft.sql.settings import SETTINGS
 
 def explain(catalog: Catalog, query: str | None, format: str) -> str:
     """How a query of a project, or all of them, are evaluated and what they share."""
-    from weft.delivery.groups.delivery_explanation import delivered, delivered_document, delivered_lines
+    from weft.delivery.delivery_explanation import delivered, delivered_document, delivered_lines
     from weft.explain.explained import explained
     from weft.explain.project import Project
     from weft.runtime.stages.statistics import measured

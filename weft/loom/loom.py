@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from weft.delivery import Subscriber
-    from weft.delivery.groups.control import Control
+    from weft.delivery.control import Control
     from weft.runtime.engine import Engine
     from weft.runtime.recorder import Progress
     from weft.runtime.sources.table_snapshots import GivenRows
@@ -205,7 +205,7 @@ class Loom:
         beside.shutdown(wait=False)
         with _short_switch_interval():
             spark = session(master, {**stored, **(settings or {})}, self.directory / "log")
-        from weft.delivery.groups.control import Control
+        from weft.delivery.control import Control
         from weft.runtime.engine import Engine
         from weft.runtime.project_state import state_directory
         from weft.runtime.spark.spark_failures import failing_in_one_sentence
@@ -252,8 +252,8 @@ class Loom:
         import pyarrow as pa
 
         from weft.arrays.arrow_types import arrow_type
-        from weft.delivery.log.delivery_log import check_published, delivery_directory
-        from weft.delivery.subscribers.local import kept_answers
+        from weft.delivery.delivery_log import check_published, delivery_directory
+        from weft.delivery.local import kept_answers
         from weft.runtime.state.commits import last_commit
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
@@ -280,7 +280,7 @@ class Loom:
         what has been answered for a time or later (`since_clock`).
         """
         from weft.delivery import subscribe
-        from weft.delivery.log.delivery_log import delivery_directory
+        from weft.delivery.delivery_log import delivery_directory
 
         found = self.catalog.query(query)
         if found.name not in self.catalog.members():

@@ -10,8 +10,8 @@ each *distinct* row of numbers (a **kind** of rows):
 A set is the conjunction of a node of the shared plan, and has the node's number. The cost is rows · subjects +
 distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat, and so do the owners of
 streams in a federation. Delivery looks thousands of single subscriptions up in an index of boxes over the intervals of
-the same subjects (`weft/delivery/matching/index.py`): there nearly every row has numbers of its own, and few sets hold
-for it.
+the same subjects (`weft/delivery/subscription_index.py`): there nearly every row has numbers of its own, and few sets
+hold for it.
 
 Columns come as Arrow. What cannot be computed here exactly comes as a column that Spark has computed.
 """

@@ -18,7 +18,7 @@ from tests.federation.live.small_federation import OWNERS, PROVIDERS, stream_sta
 from tests.support.peers import difference
 from tests.support.processes import NatsServer
 from tests.support.spark_session import SMALL_JOBS
-from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
+from weft.delivery.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import entry_of

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.oracle_engine import Crash, OracleEngine
 from tests.federation.live.oracle_of_log import answers_of_log
-from weft.delivery.log.delivery_log import cycles, delivery_directory, read_parcel
+from weft.delivery.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.distribution.topology import topology_from
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.messages import COORDINATOR, SiteMessage, entry_of, message_bytes, message_of, reply_mailbox

@@ -13,7 +13,7 @@ from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.oracle_engine import Crash
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
-from weft.delivery.log.delivery_log import cycles, delivery_directory, parcel_path
+from weft.delivery.delivery_log import cycles, delivery_directory, parcel_path
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import message_of
 from weft.federation.live.provider_engine import Address, AnswerOutbox

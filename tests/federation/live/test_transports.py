@@ -9,7 +9,7 @@ import pytest
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.support.processes import NatsServer
-from weft.delivery.log.delivery_errors import BrokerError
+from weft.delivery.delivery_errors import BrokerError
 from weft.federation.live.messages import Transport
 from weft.federation.live.nats_transport import NatsTransport
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from weft.delivery.log.parcel import stream_of, stream_pieces, table_of
+from weft.delivery.parcel import stream_of, stream_pieces, table_of
 from weft.federation.federation_errors import FederationError
 
 #: What a message has besides its rows, at most.

@@ -17,8 +17,8 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from weft.delivery.log.delivery_errors import BrokerError
-from weft.delivery.nats.connection import NatsConnection, find, have_streams, subject_token
+from weft.delivery.delivery_errors import BrokerError
+from weft.delivery.nats_connection import NatsConnection, find, have_streams, subject_token
 from weft.federation.live.messages import LostError, is_passing, lost_messages
 
 Result = TypeVar("Result")

@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from weft.delivery.groups.publisher import Publisher, open_publisher
-from weft.delivery.log.delivery_log import delivery_directory
-from weft.delivery.log.itinerary import Itinerary, Span
-from weft.delivery.log.parcel import Message, stream_of, table_of
+from weft.delivery.delivery_log import delivery_directory
+from weft.delivery.itinerary import Itinerary, Span
+from weft.delivery.parcel import Message, stream_of, table_of
+from weft.delivery.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Follower, StandingQuery, Stay
 from weft.federation.live.messages import Entry, QueryCreated, SiteMessage, Transport, results_mailbox
 from weft.federation.live.site_directory import Mailbox, RoleStore

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import BrokerError
-from weft.delivery.nats.connection import split_address
+from weft.delivery.delivery_errors import BrokerError
+from weft.delivery.nats_connection import split_address
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import SiteMessage, Transport, message_of, send
 from weft.files.atomic import private, private_folder, write_atomically

@@ -4,7 +4,7 @@ Links are of two sorts, and it depends on them whether a merge pays:
 
     a broker    carries what a group publishes: the rows that some member wants, each with the columns of all members,
                 those of their conditions included, since it is the reader who tells whose a row is
-    told        edges tell for each row who takes it (`weft/delivery/matching/members.py`), and send it with the columns
+    told        edges tell for each row who takes it (`weft/delivery/members.py`), and send it with the columns
                 that these show, and two bytes that name them; the columns of conditions stay where they are
 
 There may be thousands of groups of one family, and a new query has to be held against all of them. What the benefit

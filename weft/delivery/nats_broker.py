@@ -12,14 +12,14 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from weft.delivery.log import itinerary
-from weft.delivery.log.access import ACCESS, Access, AccessFile
-from weft.delivery.log.delivery_errors import LogError
-from weft.delivery.log.delivery_log import BEGINNING
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Parcel, stream_pieces
-from weft.delivery.nats.connection import NatsConnection, find, have_streams
-from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
+from weft.delivery import itinerary
+from weft.delivery.access import ACCESS, Access, AccessFile
+from weft.delivery.delivery_errors import LogError
+from weft.delivery.delivery_log import BEGINNING
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.nats_connection import NatsConnection, find, have_streams
+from weft.delivery.nats_layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
+from weft.delivery.parcel import Parcel, stream_pieces
 
 # Bytes that a message has at least, if the rows suffice: each costs some hundred bytes and a journey.
 _WORTHWHILE: Final = 32 << 10

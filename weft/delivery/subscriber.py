@@ -13,9 +13,9 @@ from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, retry_pause
-from weft.delivery.log.delivery_log import BEGINNING
-from weft.delivery.log.parcel import Batch, Dropped
+from weft.delivery.delivery_errors import BrokerError, DeliveryError, retry_pause
+from weft.delivery.delivery_log import BEGINNING
+from weft.delivery.parcel import Batch, Dropped
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

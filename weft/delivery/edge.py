@@ -16,18 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from weft.delivery.edges.relay import Covered, LinkCount, Relay, feed_from
-from weft.delivery.log import itinerary
-from weft.delivery.log.access import ACCESS, AccessFile
-from weft.delivery.log.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
-from weft.delivery.log.delivery_log import BEGINNING, Limits
-from weft.delivery.log.parcel import Batch, Dropped, Gone, Message, Parcel, encode
-from weft.delivery.matching.members import Members, share
-from weft.delivery.subscribers import edge_protocol
-from weft.delivery.subscribers.hub import Hub, Reader
-from weft.delivery.subscribers.local import LocalSubscriber
-from weft.delivery.subscribers.subscribe import open_subscriber
-from weft.delivery.subscribers.subscriber import Start, Subscriber
+from weft.delivery import edge_protocol, itinerary
+from weft.delivery.access import ACCESS, AccessFile
+from weft.delivery.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
+from weft.delivery.delivery_log import BEGINNING, Limits
+from weft.delivery.hub import Hub, Reader
+from weft.delivery.local import LocalSubscriber
+from weft.delivery.members import Members, share
+from weft.delivery.parcel import Batch, Dropped, Gone, Message, Parcel, encode
+from weft.delivery.relay import Covered, LinkCount, Relay, feed_from
+from weft.delivery.subscribe import open_subscriber
+from weft.delivery.subscriber import Start, Subscriber
 
 _COVER_SECONDS = 25.0
 

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import AccessDenied, BrokerError, DeliveryError, UnknownQuery
-from weft.delivery.subscribers.subscriber import Number, Start
+from weft.delivery.delivery_errors import AccessDenied, BrokerError, DeliveryError, UnknownQuery
+from weft.delivery.subscriber import Number, Start
 
 JSON, PARCEL = b"J", b"P"
 VERSION: Final = 2

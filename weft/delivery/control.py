@@ -21,14 +21,14 @@ import pyarrow as pa
 from weft.algebra import Column, Relation, Select, Stream, Table, Value
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.groups.assignment import Assignment, forget_all
-from weft.delivery.groups.epochs import Moment, RunningEpoch
-from weft.delivery.groups.publisher import Publisher, open_publisher
-from weft.delivery.log.delivery_errors import DeliveryError
-from weft.delivery.log.delivery_log import Limits, clear, cycles, delivery_directory
-from weft.delivery.log.itinerary import from_json
-from weft.delivery.log.parcel import Message
-from weft.delivery.nats.nats_broker import NatsBroker
+from weft.delivery.assignment import Assignment, forget_all
+from weft.delivery.delivery_errors import DeliveryError
+from weft.delivery.delivery_log import Limits, clear, cycles, delivery_directory
+from weft.delivery.epochs import Moment, RunningEpoch
+from weft.delivery.itinerary import from_json
+from weft.delivery.nats_broker import NatsBroker
+from weft.delivery.parcel import Message
+from weft.delivery.publisher import Publisher, open_publisher
 from weft.optimizer.group_results import TrafficStatistics
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows

@@ -26,9 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.arrays.ordinals import Positions
-from weft.delivery.log.itinerary import Itinerary, needed
-from weft.delivery.log.parcel import Batch, Message, Parcel, RowTakers, Taker
-from weft.delivery.matching.index import Index
+from weft.delivery.itinerary import Itinerary, needed
+from weft.delivery.parcel import Batch, Message, Parcel, RowTakers, Taker
+from weft.delivery.subscription_index import Index
 from weft.plan.subscription import Subscription
 
 #: Among more members than that, those who take a row are not named.
@@ -54,7 +54,7 @@ class Members:
     def __init__(self, routes: Iterable[Itinerary] = ()) -> None:
         self.routes: dict[str, Itinerary] = {}
         self._of_group: dict[str, dict[str, Itinerary]] = {}
-        self._indexes: dict[str, Index[str]] = {}
+        self._indexes: dict[str, Index] = {}
         for each in routes:
             self.put(each)
 
@@ -90,7 +90,7 @@ class Members:
             if len(positions) and not members[query].has_ended(cycle)
         ]
 
-    def _index(self, group: str) -> Index[str]:
+    def _index(self, group: str) -> Index:
         if group not in self._indexes:
             self._indexes[group] = Index(
                 [

@@ -12,9 +12,9 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from weft.delivery.log.access import ACCESS, Access
-from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
-from weft.delivery.log.delivery_log import (
+from weft.delivery.access import ACCESS, Access
+from weft.delivery.delivery_errors import DeliveryError, UnknownQuery
+from weft.delivery.delivery_log import (
     BEGINNING,
     Limits,
     cycles,
@@ -26,12 +26,12 @@ from weft.delivery.log.delivery_log import (
     read_parcel,
     read_routes,
 )
-from weft.delivery.log.itinerary import Itinerary, from_clock
-from weft.delivery.log.parcel import Batch, Dropped, Gone, NoParcels, Parcel, ParcelHead
-from weft.delivery.matching.members import Members, share
-from weft.delivery.nats.layout import ParcelMark
-from weft.delivery.subscribers.hub import Reader, borrow_hub, return_hub
-from weft.delivery.subscribers.subscriber import Start, Subscriber
+from weft.delivery.hub import Reader, borrow_hub, return_hub
+from weft.delivery.itinerary import Itinerary, from_clock
+from weft.delivery.members import Members, share
+from weft.delivery.nats_layout import ParcelMark
+from weft.delivery.parcel import Batch, Dropped, Gone, NoParcels, Parcel, ParcelHead
+from weft.delivery.subscriber import Start, Subscriber
 
 _LOOK_EVERY: Final = 0.05
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import DeliveryError
+from weft.delivery.delivery_errors import DeliveryError
 from weft.plan import subscription
 from weft.plan.subscription import Subscription
 

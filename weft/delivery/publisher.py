@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from weft.delivery.log.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
-from weft.delivery.log.delivery_log import (
+from weft.delivery.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
+from weft.delivery.delivery_log import (
     ACKNOWLEDGED,
     BEGINNING,
     Limits,
@@ -32,9 +32,9 @@ from weft.delivery.log.delivery_log import (
     read_routes,
     wake,
 )
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Message, Parcel
-from weft.delivery.nats.nats_broker import NatsBroker
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.nats_broker import NatsBroker
+from weft.delivery.parcel import Message, Parcel
 from weft.files.checked_file import marker, move_marker
 
 _SAY_EVERY: Final = 10.0

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weft.delivery.log import itinerary
-from weft.delivery.log.delivery_errors import BrokerError
-from weft.delivery.log.itinerary import Itinerary
+from weft.delivery import itinerary
+from weft.delivery.delivery_errors import BrokerError
+from weft.delivery.itinerary import Itinerary
 from weft.files.checked_file import Damaged
 
 _PREFIX: Final = struct.Struct(">5sIII")

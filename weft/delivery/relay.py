@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from weft.delivery.log import itinerary
-from weft.delivery.log.delivery_errors import (
+from weft.delivery import itinerary
+from weft.delivery.delivery_errors import (
     AccessDenied,
     BrokerError,
     DamagedLog,
@@ -29,15 +29,15 @@ from weft.delivery.log.delivery_errors import (
     UnknownQuery,
     retry_pause,
 )
-from weft.delivery.log.delivery_log import BEGINNING, Limits, LogWriter, reading, wake, writing
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, NoParcels, Parcel, decode
-from weft.delivery.matching.members import Members
-from weft.delivery.nats.connection import split_address
-from weft.delivery.nats.nats_source import NatsSource
-from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
-from weft.delivery.subscribers.hub import borrow_hub, return_hub
-from weft.delivery.subscribers.local import LogSource, ParcelSource
+from weft.delivery.delivery_log import BEGINNING, Limits, LogWriter, reading, wake, writing
+from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
+from weft.delivery.hub import borrow_hub, return_hub
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.local import LogSource, ParcelSource
+from weft.delivery.members import Members
+from weft.delivery.nats_connection import split_address
+from weft.delivery.nats_source import NatsSource
+from weft.delivery.parcel import Gone, NoParcels, Parcel, decode
 from weft.files.checked_file import read_checked, write_checked
 
 STATE: Final = "relay.json"

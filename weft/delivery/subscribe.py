@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import DeliveryError, UnknownQuery
-from weft.delivery.log.delivery_log import Limits
-from weft.delivery.log.parcel import Batch, Dropped, Gone, Parcel, decode
-from weft.delivery.nats.nats_source import NatsSource
-from weft.delivery.subscribers.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
-from weft.delivery.subscribers.local import LocalSubscriber, QueryAnswers
-from weft.delivery.subscribers.subscriber import QueuedSubscriber, Start, Subscriber, microseconds
+from weft.delivery.delivery_errors import DeliveryError, UnknownQuery
+from weft.delivery.delivery_log import Limits
+from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
+from weft.delivery.local import LocalSubscriber, QueryAnswers
+from weft.delivery.nats_source import NatsSource
+from weft.delivery.parcel import Batch, Dropped, Gone, Parcel, decode
+from weft.delivery.subscriber import QueuedSubscriber, Start, Subscriber, microseconds
 
 
 class EdgeSubscriber(QueuedSubscriber):

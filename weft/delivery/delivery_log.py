@@ -3,7 +3,7 @@
     000000000017.pending         written before its cycle commits, and not there yet for readers
     000000000016.parcel          of a committed cycle; it never changes again
     000000000016.newest          an empty file, whose name says which parcel is the newest
-    000000000015.acknowledged    likewise, how far a broker has come, see `groups/publisher.py`
+    000000000015.acknowledged    likewise, how far a broker has come, see `publisher.py`
     routes.json                  the itineraries of deleted parcels, and how many changes of them these were
 
 One process writes, any number read. A file gets its name when it is whole. The oldest parcels are deleted when there
@@ -24,10 +24,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
-from weft.delivery.log import itinerary
-from weft.delivery.log.delivery_errors import DamagedLog, LogError
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Parcel, ParcelHead, checked_head, decode, encode, read_head
+from weft.delivery import itinerary
+from weft.delivery.delivery_errors import DamagedLog, LogError
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.parcel import Gone, Parcel, ParcelHead, checked_head, decode, encode, read_head
 from weft.files.atomic import private_folder, write_atomically
 from weft.files.checked_file import Damaged, marker, move_marker, read_checked, write_checked
 

@@ -21,8 +21,8 @@ from typing import Final
 
 import msgspec
 
-from weft.delivery.log.delivery_errors import AccessDenied, LogError
-from weft.delivery.log.delivery_log import writing
+from weft.delivery.delivery_errors import AccessDenied, LogError
+from weft.delivery.delivery_log import writing
 from weft.files.atomic import private_folder, write_atomically
 
 ACCESS: Final = "access.json"

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.algebra import Query
 from weft.catalog import Catalog, Representative
-from weft.delivery.log.itinerary import Itinerary, as_json, from_json
+from weft.delivery.itinerary import Itinerary, as_json, from_json
 from weft.explain.query_text import query_text, some
 from weft.plan.subscription import ALL_ROWS, Comparison, Subscription
 

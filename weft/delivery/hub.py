@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-from weft.delivery.log.delivery_errors import DeliveryError
-from weft.delivery.log.delivery_log import BEGINNING, cycles, listen, next_parcel, read_parcel, read_routes
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Parcel
-from weft.delivery.matching.members import Members
+from weft.delivery.delivery_errors import DeliveryError
+from weft.delivery.delivery_log import BEGINNING, cycles, listen, next_parcel, read_parcel, read_routes
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.members import Members
+from weft.delivery.parcel import Gone, Parcel
 
 Item = TypeVar("Item")
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from weft.algebra.secrets import shown
-from weft.delivery.log.delivery_errors import BrokerError
+from weft.delivery.delivery_errors import BrokerError
 
 Result = TypeVar("Result")
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from weft.algebra import Query
 from weft.catalog import Catalog, MemberItinerary, Representative, decode, encode
-from weft.delivery.groups.epochs import (
+from weft.delivery.epochs import (
     Moment,
     RunningEpoch,
     begin_epoch,
@@ -24,7 +24,7 @@ from weft.delivery.groups.epochs import (
     running_epochs,
     switch_place,
 )
-from weft.delivery.log.itinerary import Itinerary, Span, as_json, from_json
+from weft.delivery.itinerary import Itinerary, Span, as_json, from_json
 from weft.optimizer.group_results import GroupChange, Groups, TrafficStatistics, members_in
 from weft.plan.subscription import Subscription
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from weft.delivery.log import itinerary
-from weft.delivery.log.access import Access
-from weft.delivery.log.delivery_errors import BrokerError, LogError
-from weft.delivery.log.delivery_log import BEGINNING
-from weft.delivery.log.itinerary import Itinerary
-from weft.delivery.log.parcel import Gone, Message, NoParcels, Parcel, table_of
-from weft.delivery.matching.members import Members, share
-from weft.delivery.nats.connection import NatsConnection, find, split_address
-from weft.delivery.nats.layout import Buckets, ParcelMark, Stored, Subjects, mark_of
+from weft.delivery import itinerary
+from weft.delivery.access import Access
+from weft.delivery.delivery_errors import BrokerError, LogError
+from weft.delivery.delivery_log import BEGINNING
+from weft.delivery.itinerary import Itinerary
+from weft.delivery.members import Members, share
+from weft.delivery.nats_connection import NatsConnection, find, split_address
+from weft.delivery.nats_layout import Buckets, ParcelMark, Stored, Subjects, mark_of
+from weft.delivery.parcel import Gone, Message, NoParcels, Parcel, table_of
 
 _LOOK_EVERY = 1.0
 _AT_ONCE = 64

@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
-from weft.delivery.log.delivery_errors import BrokerError
-from weft.delivery.log.itinerary import Itinerary, Span
-from weft.delivery.matching.conditions import box_of, numbers_of, place_of
-from weft.delivery.nats.connection import subject_token
+from weft.delivery.delivery_errors import BrokerError
+from weft.delivery.itinerary import Itinerary, Span
+from weft.delivery.nats_connection import subject_token
+from weft.delivery.subscription_index import box_of, numbers_of, place_of
 from weft.plan.subscription import Comparison, Conjunction, constant_as_json, constant_from_json
 from weft.predicates.domains import EVERYTHING, ValueSet, satisfying
 from weft.predicates.row_matching import PlainColumn, SubjectIntervals

@@ -1,1 +1,0 @@
-"""Groups of queries while an engine runs: who takes answers from where, and what is evaluated for them."""

@@ -1,1 +1,0 @@
-"""Whose rows are these: thousands of subscriptions against a batch of rows, at once."""

@@ -1,1 +1,0 @@
-"""The user's side: subscribers of a delivery log, of an edge and of a broker."""
