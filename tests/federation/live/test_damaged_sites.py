@@ -14,6 +14,7 @@ from tests.federation.live.oracle_engine import Crash
 from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.delivery_log import cycles, delivery_directory, parcel_path
+from weft.delivery.publisher import Publisher
 from weft.federation.federation_errors import FederationError
 from weft.federation.live.messages import message_of
 from weft.federation.live.provider_engine import Address, AnswerOutbox
@@ -139,6 +140,29 @@ def test_a_damaged_database_is_named(tmp_path: Path, damage: str) -> None:
     DAMAGES[damage](path)
     with pytest.raises(FederationError, match=r"results.db is damaged or cannot be written \("):
         RoleStore(path).rows("SELECT count(*) FROM things")
+
+
+@pytest.mark.parametrize("step", ["write", "committed"])
+def test_a_home_that_dies_while_it_publishes_publishes_once(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY q AS SELECT n, price FROM trades")
+    federation.settle()
+    federation.publish("trades", [(1, "A", 1, 1)])
+    federation.work()
+
+    def crash(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Publisher, step, crash)
+        with pytest.raises(Crash):
+            federation.homes["n1"].step()
+    federation.restart_home("n1")
+    federation.publish("trades", [(2, "A", 2, 2)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()
 
 
 @pytest.mark.parametrize("damage", ["cut", "deleted", "all deleted"])

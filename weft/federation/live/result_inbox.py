@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 
 from weft.delivery.delivery_log import delivery_directory
@@ -20,7 +19,7 @@ from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.parcel import Message, stream_of, table_of
 from weft.delivery.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Follower, StandingQuery, Stay
-from weft.federation.live.messages import Entry, QueryCreated, SiteMessage, Transport, results_mailbox
+from weft.federation.live.messages import QueryCreated, SiteMessage, Transport, results_mailbox
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.plan.subscription import Subscription
 
@@ -28,12 +27,10 @@ _TABLES = (
     # Answers that came and are not taken yet.
     "waiting (birth INTEGER, since INTEGER, place INTEGER, provider TEXT, ordinal INTEGER, pieces INTEGER, "
     "watermark INTEGER, rows BLOB NOT NULL, PRIMARY KEY (birth, since, place, provider, ordinal))",
-    # By query the batch of the last answer that was taken, and whether it was dropped and has no more.
-    "taken (birth INTEGER PRIMARY KEY, place INTEGER NOT NULL, closed INTEGER NOT NULL)",
+    # By query the batch of the last answer that was taken, whether it was dropped and has no more, and the newest cycle
+    # of the delivery log that is about it.
+    "taken (birth INTEGER PRIMARY KEY, place INTEGER NOT NULL, closed INTEGER NOT NULL, cycle INTEGER NOT NULL)",
     "ended (birth INTEGER, provider TEXT, through INTEGER NOT NULL, PRIMARY KEY (birth, provider, through))",
-    # What goes into the delivery log under which number; rows until they are there.
-    "parcels (cycle INTEGER PRIMARY KEY, birth INTEGER NOT NULL, query TEXT NOT NULL, watermark INTEGER, rows BLOB, "
-    "route TEXT)",
 )
 
 
@@ -48,15 +45,21 @@ class ResultInbox:
         self._store = RoleStore(directory / "results.db", _TABLES)
         self._follower = Follower(transport, self._store)
         self._mailbox = Mailbox(transport, self._store, results_mailbox(site))
-        #: `_lacks_routes`: the delivery log is a new one, and must be told again where answers are found.
-        ((newest,),) = self._store.rows("SELECT max(cycle) FROM parcels WHERE rows IS NULL AND route IS NULL")
+        ((newest,),) = self._store.rows("SELECT max(cycle) FROM taken")
+        #: The newest cycle of the delivery log; and whether the log is a new one, and must be told where answers are.
+        self._newest: int = -1 if newest is None else newest
         self._publisher, self._lacks_routes = open_publisher(
             delivery_directory(directory),
             lambda log, begins_after: Publisher(log, site, begins_after=begins_after),
-            lambda publisher: newest is None or publisher.log.newest is not None,
+            self._has_all,
             newest,
             say,
         )
+
+    def _has_all(self, publisher: Publisher) -> bool:
+        """Whether a delivery log has what was noted here, which readers may not see yet."""
+        publisher.committed(self._newest)
+        return self._newest < 0 or publisher.log.newest is not None
 
     def close(self) -> None:
         self._publisher.close()
@@ -65,19 +68,24 @@ class ResultInbox:
 
     def step(self) -> bool:
         """Take in what has come, and give users what is their turn; whether there was anything."""
-        worked = self._publish()
+        worked = False
         for place, entry in self._follower.read():
             worked = True
-            self._follow(place, entry)
+            is_mine = isinstance(entry, QueryCreated) and entry.home == self.site
+            if is_mine and not self._store.rows("SELECT 1 FROM taken WHERE birth = ?", place):
+                self._publish(self._follower.ledger.queries[place], place)
         if self._lacks_routes:
-            self._renew_routes()
+            for birth, taken in self._store.rows("SELECT birth, place FROM taken WHERE NOT closed"):
+                if birth in self._follower.ledger.queries:
+                    self._publish(self._follower.ledger.queries[birth], taken)
+            self._lacks_routes = False
         # The mailbox is emptied after the log was read: what a provider that left had answered is then here.
         while (found := self._mailbox.next()) is not None:
             worked = True
             self._keep(*found)
         for standing in self._mine():
             worked = self._release(standing) or worked
-        return self._publish() or worked
+        return worked
 
     def _mine(self) -> list[StandingQuery]:
         """The queries of users here that something may be done for."""
@@ -87,15 +95,6 @@ class ResultInbox:
             for birth, each in self._follower.ledger.queries.items()
             if each.home == self.site and (birth in waiting or len(each.stays) > 1 or each.ended is not None)
         ]
-
-    def _follow(self, place: int, entry: Entry) -> None:
-        """Tell the delivery log of queries that begin."""
-        if not isinstance(entry, QueryCreated) or entry.home != self.site:
-            return
-        with self._store.transaction():
-            if not self._store.rows("SELECT 1 FROM taken WHERE birth = ?", place):
-                self._store.rows("INSERT INTO taken VALUES (?, ?, 0)", place, place)
-                self._add_route(self._follower.ledger.queries[place])
 
     def _keep(self, number: int, message: SiteMessage) -> None:
         with self._store.transaction():
@@ -114,19 +113,23 @@ class ResultInbox:
         """Take the answers of a query that are next."""
         ((taken, is_closed),) = self._store.rows("SELECT place, closed FROM taken WHERE birth = ?", standing.birth)
         worked = False
-        for stay in () if is_closed else standing.stays:
+        if is_closed:
+            return worked
+        for stay in standing.stays:
             for place, pieces, here in self._next(standing, stay, taken):
                 if here < pieces:
                     return worked
-                self._take(standing, stay, place)
+                found = self._store.rows(
+                    "SELECT rows, watermark FROM waiting WHERE birth = ? AND provider = ? AND since = ? AND place = ? "
+                    "ORDER BY ordinal",
+                    *(standing.birth, stay.provider, stay.since, place),
+                )
+                self._publish(standing, place, pa.concat_tables(table_of(data) for data, _ in found), found[0][1])
                 taken, worked = place, True
             if stay.until is None or not (stay.broken_off or self._has_ended(standing, stay)):
                 return worked
-        if not is_closed:
-            with self._store.transaction():
-                self._store.rows("UPDATE taken SET closed = 1 WHERE birth = ?", standing.birth)
-                self._add_route(standing, ends=True)
-        return worked
+        self._publish(standing, taken, ends=True)
+        return True
 
     def _next(self, standing: StandingQuery, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
         """The batches of a stay with answers that are not taken: place, how many messages they are and are here."""
@@ -143,54 +146,28 @@ class ResultInbox:
         said = "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?"
         return bool(self._store.rows(said, standing.birth, stay.provider, stay.until))
 
-    def _take(self, standing: StandingQuery, stay: Stay, place: int) -> None:
-        whole = "birth = ? AND place = ? AND provider = ? AND since = ? ORDER BY ordinal"
-        wanted = standing.birth, place, stay.provider, stay.since
-        pieces = self._store.rows(f"SELECT rows, watermark FROM waiting WHERE {whole}", *wanted)
-        rows = pa.concat_tables(table_of(data) for data, _ in pieces)
-        with self._store.transaction():
-            self._add_parcel(standing, stream_of(rows), pieces[0][1], None)
-            self._store.rows("UPDATE taken SET place = ? WHERE birth = ?", place, standing.birth)
-            self._store.rows("DELETE FROM waiting WHERE birth = ? AND place <= ?", standing.birth, place)
-
-    # --- the delivery log ----------------------------------------------------------------------------------------
-
-    def _add_route(self, standing: StandingQuery, *, ends: bool = False) -> None:
-        """Have the delivery log say where a query's answers are found, or that they have ended."""
-        columns = [each.name for each in standing.query.relation.fields]
-        self._add_parcel(standing, None, None, msgspec.json.encode({"columns": columns, "ends": ends}).decode())
-
-    def _add_parcel(
-        self, standing: StandingQuery, rows: bytes | None, watermark: int | None, route: str | None
+    def _publish(
+        self,
+        standing: StandingQuery,
+        taken: int,
+        rows: pa.Table | None = None,
+        watermark: int | None = None,
+        *,
+        ends: bool = False,
     ) -> None:
-        values = standing.birth, standing.name, watermark, rows, route
-        self._store.rows("INSERT INTO parcels SELECT coalesce(max(cycle), -1) + 1, ?, ?, ?, ?, ? FROM parcels", *values)
+        """Write into the delivery log what was taken of a query up to a place; or where its answers are found.
 
-    def _renew_routes(self) -> None:
-        """Say again where the answers of all queries of users here are found."""
+        Each query is a group of its own there, and one that never changes.
+        """
+        cycle, group = self._newest + 1, f"{standing.name}@{standing.birth}"
+        if rows is not None:
+            self._publisher.write(cycle, [Message(group, 0, rows, watermark)])
+        else:
+            subscription = Subscription(group, tuple((each.name, each.name) for each in standing.query.relation.fields))
+            ended = cycle + 1 if ends else None
+            self._publisher.write(cycle, [], [Itinerary(standing.name, (subscription,), (Span(group, 0),), ended)])
         with self._store.transaction():
-            for birth, closed in self._store.rows("SELECT birth, closed FROM taken"):
-                if not closed and birth in self._follower.ledger.queries:
-                    self._add_route(self._follower.ledger.queries[birth])
-        self._lacks_routes = False
-
-    def _publish(self) -> bool:
-        """Write what was taken into the delivery log."""
-        found = self._store.rows("SELECT * FROM parcels WHERE rows IS NOT NULL OR route IS NOT NULL ORDER BY cycle")
-        for cycle, birth, query, watermark, data, route in found:
-            # Each query is a group of its own here, and one that never changes.
-            group = f"{query}@{birth}"
-            published = [] if data is None else [Message(group, 0, table_of(data), watermark)]
-            control = [] if route is None else [route_of(query, group, cycle, **msgspec.json.decode(route))]
-            self._publisher.write(cycle, published, control)
-            self._publisher.committed(cycle)
-            with self._store.transaction():
-                self._store.rows("UPDATE parcels SET rows = NULL, route = NULL WHERE cycle = ?", cycle)
-                self._store.rows("DELETE FROM parcels WHERE cycle < ?", cycle)
-        return bool(found)
-
-
-def route_of(query: str, group: str, cycle: int, columns: list[str], ends: bool) -> Itinerary:
-    """Where a query's answers are found in the delivery log of its home: all rows of a group of its own."""
-    subscription = Subscription(group, tuple((name, name) for name in columns))
-    return Itinerary(query, (subscription,), (Span(group, 0),), cycle + 1 if ends else None)
+            self._store.rows("INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?)", standing.birth, taken, ends, cycle)
+            self._store.rows("DELETE FROM waiting WHERE birth = ? AND place <= ?", standing.birth, taken)
+        self._newest = cycle
+        self._publisher.committed(cycle)
