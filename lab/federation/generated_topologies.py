@@ -15,8 +15,7 @@ import networkx as nx
 import numpy as np
 from numpy.random import Generator
 
-from weft.federation.distribution.topology import Site, SiteLink, Topology
-from weft.federation.federation_errors import TopologyError
+from weft.federation.distribution.topology import Site, SiteLink, Topology, TopologyError
 
 #: Milliseconds over a link, from and to: within a stub domain, from a stub to its router, within a transit domain,
 #: and between transit domains.

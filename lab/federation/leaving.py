@@ -6,8 +6,8 @@ merge    a cluster of fewer than k goes to its nearest sibling, which may have t
 
 from __future__ import annotations
 
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator_tree import Cluster, Latencies, cluster_over, fitting, leaf_of
-from weft.federation.federation_errors import FederationError
 
 
 def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster | None:

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from lab.federation.initial_distribution import all_providers, mapped
+from weft.federation import FederationError
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.query_graph import QueryGraph, bundled, graph_of
 from weft.federation.distribution.rounds import SLACK
-from weft.federation.federation_errors import FederationError
 
 #: METIS gets so many of the heaviest edges of each query: all of them would be millions.
 NEIGHBOURS = 20

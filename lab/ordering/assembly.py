@@ -16,7 +16,7 @@ from lab.ordering.setting import Feed, Machine, Settings
 from lab.ordering.sites import Site
 from lab.ordering.tickets import FederationLedger
 from lab.simulate.events import Events, seconds
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 class Assembly:

@@ -18,7 +18,7 @@ from lab.ordering.modules import Module
 from lab.ordering.setting import Costs
 from lab.ordering.tickets import FederationLedger, Why
 from lab.simulate.events import SECOND, Events
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 TICK = SECOND // 10
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 @dataclass(frozen=True, slots=True, order=True)

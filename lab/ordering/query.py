@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from lab.ordering.distributed import DistributedJoinGraph, Node, distribute
 from lab.ordering.join_graph import JoinGraph, cut_cycles, stream_of
 from lab.ordering.modules import Module, described, output_modules
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lab.ordering.query import Query
 from lab.ordering.setting import Change, Feed, Machine, Settings
 from lab.ordering.tickets import Why
 from lab.simulate.events import SECOND, Events, seconds
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 @dataclass(frozen=True, slots=True)

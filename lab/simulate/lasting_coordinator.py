@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from lab.federation.leaving import left
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, Move, RoundPlan
 from weft.federation.distribution.coordinator_tree import joined, providers_below
 from weft.federation.distribution.model import QuerySet, Substreams, chosen
-from weft.federation.federation_errors import FederationError
 
 
 class LastingCoordinator(Coordinator):

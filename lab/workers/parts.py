@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.workers.groups import groups
 from weft.algebra import Query, Relation, Stream, Table, View
 from weft.algebra.properties import leaves, name_of
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.loom import Loom
 from weft.sql import read, split, statements
 

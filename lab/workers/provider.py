@@ -35,7 +35,7 @@ from lab.workers.assignment import (
 from lab.workers.balance import Move, Running, loads_of, moves
 from lab.workers.parts import parts
 from weft.catalog import Catalog
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.files.atomic import private_folder
 from weft.loom import Loom
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lab.federation.generated_topologies import power_law, transit_stub
-from weft.federation.distribution.topology import Topology, ways_from
-from weft.federation.federation_errors import TopologyError
+from weft.federation.distribution.topology import Topology, TopologyError, ways_from
 
 
 @pytest.mark.parametrize("make", [transit_stub, power_law])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lab.federation.partitioned import by_partition, heaviest_edges
 from tests.federation.distribution.test_distribution import federation, fullest
 from tests.federation.examples import small_cases
+from weft.federation import FederationError
 from weft.federation.distribution.model import edge_cut
 from weft.federation.distribution.query_graph import graph_of, overlaps
-from weft.federation.federation_errors import FederationError
 
 
 @given(small_cases(most=8), st.integers(1, 8))

@@ -12,7 +12,7 @@ from lab.ordering.join_graph import Join, JoinGraph, cut_cycles
 from lab.ordering.modules import Module, output_modules
 from lab.tests.ordering.graphs import FIGURE_5_4, RUNNING, random_graph, random_tree
 from lab.tests.ordering.travel import every_way, travel
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 # Bits of the running example: site 1 is bit 0, site 2 is bit 1, site 3 is bit 2; written from the left.
 

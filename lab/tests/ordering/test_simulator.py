@@ -14,7 +14,7 @@ from lab.ordering.tickets import Lottery
 from lab.simulate.events import SECOND
 from lab.tests.ordering.graphs import FIGURE_5_4, RUNNING, random_graph, random_tree
 from lab.tests.ordering.naive import naive_join
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 def _feeds(random: Random, graph: JoinGraph, rows: int = 6, values: int = 3, window: bool = False) -> dict[str, Feed]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.federation.distribution.test_coordinator import federation, four
+from weft.federation import FederationError
 from weft.federation.distribution.model import edge_cut
-from weft.federation.federation_errors import FederationError
 
 
 def test_a_provider_that_leaves_loses_all_queries_and_one_that_joins_gets_some() -> None:

@@ -15,7 +15,7 @@ from lab.workers.assignment import (
 )
 from lab.workers.parts import Part, parts
 from lab.workers.provider import Provider
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.loom import Loom
 
 STREAMS = """

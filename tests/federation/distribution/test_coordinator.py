@@ -10,9 +10,9 @@ from lab.federation.initial_distribution import distribute
 from lab.federation.synthetic import drawn_queries, workload
 from lab.simulate.lasting_coordinator import LastingCoordinator
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, Move, affordable, explained, plan_text, route_text
 from weft.federation.distribution.model import chosen, network_of
-from weft.federation.federation_errors import FederationError
 
 
 def federation(queries: int = 400) -> LastingCoordinator:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.federation.leaving import left
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator_tree import (
     Cluster,
     _halves,
@@ -21,7 +22,6 @@ from weft.federation.distribution.coordinator_tree import (
     providers_below,
     tree_over,
 )
-from weft.federation.federation_errors import FederationError
 
 
 def plane(seed: int, size: int) -> np.ndarray:

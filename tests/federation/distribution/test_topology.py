@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.federation.distribution.topology import Site, SiteLink, read_topology
-from weft.federation.federation_errors import TopologyError
+from weft.federation.distribution.topology import Site, SiteLink, TopologyError, read_topology
 
 GOOD = """
 sites:

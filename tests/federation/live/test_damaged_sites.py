@@ -15,7 +15,7 @@ from tests.federation.live.small_federation import SmallFederation
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.delivery_log import cycles, delivery_directory, parcel_path
 from weft.delivery.publisher import Publisher
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.messages import message_of
 from weft.federation.live.provider_engine import Address, AnswerOutbox
 from weft.federation.live.result_inbox import ResultInbox

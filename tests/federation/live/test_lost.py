@@ -16,7 +16,7 @@ from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation
 from tests.support.processes import NatsServer
 from weft.delivery.delivery_errors import BrokerError
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import (
     LostError,

@@ -18,6 +18,7 @@ from itertools import accumulate, islice
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator_tree import (
     Cluster,
     clusters,
@@ -39,7 +40,6 @@ from weft.federation.distribution.model import (
     together,
 )
 from weft.federation.distribution.rounds import adapted, targets_of
-from weft.federation.federation_errors import FederationError
 
 
 @dataclass(frozen=True, slots=True)

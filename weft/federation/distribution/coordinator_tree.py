@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
-from weft.federation.federation_errors import TopologyError
+from weft.federation import FederationError
+
+
+class TopologyError(FederationError):
+    """A description of sites and links cannot be used. The message says where it is wrong, and what to do."""
 
 
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"is_source": "source"}):

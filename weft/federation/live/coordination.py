@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from weft.algebra import Query, Stream, View
+from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, explained, plan_text
 from weft.federation.distribution.model import network_of
 from weft.federation.distribution.topology import Topology
-from weft.federation.federation_errors import FederationError
 from weft.federation.live import messages
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script
 from weft.federation.live.federation_view import picture, status_of

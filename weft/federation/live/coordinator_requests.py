@@ -10,8 +10,8 @@ from typing import Any
 
 from weft.algebra import Query, Stream, Table, View
 from weft.algebra.properties import leaves
+from weft.federation import FederationError
 from weft.federation.distribution.model import NetworkGraph
-from weft.federation.federation_errors import FederationError
 from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.messages import COORDINATOR, Transport, message_of, reply_mailbox, send
 from weft.loom.registration import Registration

@@ -26,7 +26,7 @@ import pyarrow as pa
 from weft.algebra import Select, Stream
 from weft.algebra.properties import leaves
 from weft.delivery.delivery_errors import BrokerError
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import Transport, message_of, reply_mailbox, send, source_mailbox
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows

@@ -21,7 +21,7 @@ import networkx as nx
 
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live import messages
 from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.stream_interest import Interest, by_stream, wanted_by

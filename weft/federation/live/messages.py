@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from weft.delivery.parcel import stream_of, stream_pieces, table_of
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 
 #: What a message has besides its rows, at most.
 _HEADROOM = 8 << 10

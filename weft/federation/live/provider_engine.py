@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from weft.algebra import Query, Stream
 from weft.catalog import Catalog
 from weft.delivery.parcel import stream_of, table_of
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
 from weft.federation.live.site_directory import FEED_AGAIN

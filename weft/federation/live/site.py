@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from weft.delivery.delivery_errors import BrokerError
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.messages import COORDINATOR, Transport, entry_of, message_of, reply_mailbox, send
 from weft.federation.live.provider import Provider
 from weft.federation.live.provider_engine import EngineMaker

@@ -18,7 +18,7 @@ import msgspec
 
 from weft.delivery.delivery_errors import BrokerError
 from weft.delivery.nats_connection import split_address
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live.messages import SiteMessage, Transport, message_of, send
 from weft.files.atomic import private, private_folder, write_atomically
 from weft.files.checked_file import Damaged, read_checked

@@ -29,7 +29,7 @@ from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.federation_errors import FederationError
+from weft.federation import FederationError
 from weft.federation.live import messages
 from weft.federation.live.ledger import Follower, interests_of
 from weft.federation.live.site_directory import Mailbox, RoleStore
