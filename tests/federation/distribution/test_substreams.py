@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.algebra import Query
-from weft.federation.distribution.substreams import StreamSplit, split_of, wanted_of
+from weft.federation.distribution.stream_interest import StreamSplit, split_of, wanted_of
 from weft.predicates.row_matching import PlainColumn
 from weft.sql import NamesInMemory, parse, read
 from weft.sql.relation_binder import bind_relation

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Query, Select
+from weft.federation.distribution.stream_interest import Interest, interests_of, united
 from weft.federation.live.source_agent import divided, restricted
-from weft.federation.live.stream_interest import Interest, together, wanted_by
 from weft.sql import NamesInMemory, read, statements
 
 _STREAM = "CREATE STREAM t (n BIGINT, sym STRING, price DOUBLE, qty INT) WATERMARK FOR n AS n - 5 USING parquet"
@@ -68,7 +68,7 @@ def table(rows: Sequence[tuple[object, ...]]) -> pa.Table:
 def test_every_row_that_satisfies_the_condition_is_wanted(condition: str, rows: list[tuple[object, ...]]) -> None:
     query = query_of(f"SELECT n, sym, price, qty FROM t WHERE {condition}")
     assert isinstance(query.relation, Select)
-    wanted = wanted_by(query)["t"].mask(table(rows))
+    wanted = interests_of(query)["t"].mask(table(rows))
     for row, is_wanted in zip(rows, wanted, strict=True):
         columns = {("t", name): value for name, value in zip(_SCHEMA.names, row, strict=True)}
         if holds(query.relation.where, Scope(columns)):  # type: ignore[arg-type]
@@ -88,26 +88,26 @@ def test_every_row_that_satisfies_the_condition_is_wanted(condition: str, rows: 
 def test_rows_that_a_comparison_with_a_constant_excludes_are_not_wanted(
     condition: str, columns: set[str], expected: list[int]
 ) -> None:
-    interest = wanted_by(query_of(f"SELECT n FROM t WHERE {condition}"))["t"]
+    interest = interests_of(query_of(f"SELECT n FROM t WHERE {condition}"))["t"]
     assert {name for box in interest.any_of for name, _ in box} <= columns
     rows = table([(0, "A", 1.0, 2), (1, "B", 7.0, 3), (2, "A", 2.5, 4), (3, None, float("nan"), None)])
     assert [row for row, is_wanted in enumerate(interest.mask(rows)) if is_wanted] == expected
 
 
 def test_only_columns_that_are_computed_with_are_sent_and_the_clock() -> None:
-    assert wanted_by(query_of("SELECT SUM(qty) AS s FROM t [ROWS 10 SLIDE 10]"))["t"].columns == {"n", "qty"}
+    assert interests_of(query_of("SELECT SUM(qty) AS s FROM t [ROWS 10 SLIDE 10]"))["t"].columns == {"n", "qty"}
     joined = query_of(
         "SELECT a.qty FROM t a [ROWS 5], t b [ROWS 5] WHERE a.sym = b.sym AND b.price > 1.0 AND a.qty > 2"
     )
-    interest = wanted_by(joined)["t"]
+    interest = interests_of(joined)["t"]
     assert interest.columns == {"n", "sym", "qty", "price"}
     assert len(interest.any_of) == 2
 
 
 def test_a_query_that_emits_empty_windows_counts_from_the_first_row_of_all() -> None:
     text = "SELECT COUNT(*) AS c FROM t [ROWS 10 SLIDE 10] WHERE qty > 5"
-    assert not wanted_by(query_of(text))["t"].mask(table([(1, "A", 1.0, 1)])).any()
-    assert wanted_by(query_of(f"{text} EMIT EMPTY"))["t"].mask(table([(1, "A", 1.0, 1)])).all()
+    assert not interests_of(query_of(text))["t"].mask(table([(1, "A", 1.0, 1)])).any()
+    assert interests_of(query_of(f"{text} EMIT EMPTY"))["t"].mask(table([(1, "A", 1.0, 1)])).all()
 
 
 @settings(deadline=None)
@@ -116,7 +116,7 @@ def test_rows_are_divided_by_the_sites_that_want_them_and_each_is_sent_once(
     rows: list[tuple[object, ...]], chosen: list[str]
 ) -> None:
     wanting = {
-        f"n{number}": wanted_by(query_of(f"SELECT n, sym, price, qty FROM t WHERE {each}"))["t"]
+        f"n{number}": interests_of(query_of(f"SELECT n, sym, price, qty FROM t WHERE {each}"))["t"]
         for number, each in enumerate(chosen)
     }
     batch = table(rows).append_column("row", pa.array(range(len(rows)), pa.int64()))
@@ -132,14 +132,14 @@ def test_rows_are_divided_by_the_sites_that_want_them_and_each_is_sent_once(
 def test_columns_of_a_part_are_those_that_its_receivers_need() -> None:
     batch = table([(1, "A", 1.0, 1), (2, "B", 9.0, 5)])
     wanting = {
-        "n1": wanted_by(query_of("SELECT qty FROM t WHERE sym = 'A'"))["t"],
-        "n2": wanted_by(query_of("SELECT price FROM t"))["t"],
+        "n1": interests_of(query_of("SELECT qty FROM t WHERE sym = 'A'"))["t"],
+        "n2": interests_of(query_of("SELECT price FROM t"))["t"],
     }
     parts = {who: part.column_names for who, part in divided(batch, wanting)}
     assert parts == {("n1", "n2"): ["n", "sym", "price", "qty"], ("n2",): ["n", "price"]}
 
 
 def test_too_many_conditions_are_none() -> None:
-    many = [wanted_by(query_of(f"SELECT qty FROM t WHERE qty = {n}"))["t"] for n in range(300)]
-    assert len(together(many[:200]).any_of) == 200
-    assert together(many).mask(table([(1, "A", 1.0, 7000)])).all()
+    many = [interests_of(query_of(f"SELECT qty FROM t WHERE qty = {n}"))["t"] for n in range(300)]
+    assert len(united({"t": each} for each in many[:200])["t"].any_of) == 200
+    assert united({"t": each} for each in many)["t"].mask(table([(1, "A", 1.0, 7000)])).all()

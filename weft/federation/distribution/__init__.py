@@ -2,7 +2,7 @@
 
 topology.py             sites, links, and the shortest ways between sites
 model.py                the network graph, queries with their substreams, and the edge cut of a placement
-substreams.py           substreams and interests, found from the conditions of real queries
+stream_interest.py      what queries want of streams: rows, columns and substreams, found from their conditions
 coordinator_tree.py     clusters of providers: join, split
 query_graph.py          queries, or bundles of queries, with weights and interests; coarsening
 placement_loops.py      the compiled loops of redistribution

@@ -22,9 +22,9 @@ import networkx as nx
 from weft.algebra import Answers, Query, Stream
 from weft.algebra.properties import leaves
 from weft.federation import FederationError
+from weft.federation.distribution.stream_interest import Interest, interests_of
 from weft.federation.live import messages
 from weft.federation.live.site_directory import RoleStore
-from weft.federation.live.stream_interest import Interest, by_stream, wanted_by
 from weft.sql import NamesInMemory, read, statements
 
 #: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
@@ -86,7 +86,7 @@ class StandingQuery:
 
     @cached_property
     def interests(self) -> Mapping[str, Interest]:
-        return wanted_by(self.query)
+        return interests_of(self.query)
 
     def unfinished(self, through: Mapping[str, int]) -> Iterator[tuple[Stay, int]]:
         """The stays that still have something to answer, with the place up to which they have."""
@@ -240,11 +240,6 @@ class FederationLedger:
             kept[-1] = replace(kept[-1], until=after, broken_off=broken_off or kept[-1].broken_off)
             stays = (*kept, Stay(each.target, after, place, standing.ended))
             self.queries[standing.birth] = replace(standing, stays=stays)
-
-
-def interests_of(queries: list[StandingQuery]) -> dict[str, Interest]:
-    """By stream what some queries need of it."""
-    return by_stream(pair for each in queries for pair in each.interests.items())
 
 
 class Follower:

@@ -20,7 +20,7 @@ from weft.algebra import Query
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, route_text
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
-from weft.federation.distribution.substreams import split_of, wanted_of
+from weft.federation.distribution.stream_interest import split_of, wanted_of
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 
 #: What a query is taken to cost before anything was measured: processor seconds per second.

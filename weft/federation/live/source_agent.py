@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -30,10 +31,10 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.federation import FederationError
+from weft.federation.distribution.stream_interest import Interest, united
 from weft.federation.live import messages
-from weft.federation.live.ledger import Follower, interests_of
+from weft.federation.live.ledger import Follower
 from weft.federation.live.site_directory import Mailbox, RoleStore
-from weft.federation.live.stream_interest import Interest
 from weft.files.atomic import private_folder, publish
 from weft.runtime.columnar.rows import clock_bounds
 from weft.runtime.sources import replay
@@ -114,9 +115,11 @@ class SourceAgent:
 
     def _wanting(self, name: str) -> dict[str, Interest]:
         """By provider what its queries need of a stream."""
-        ledger = self._follower.ledger
-        found = {each: interests_of(ledger.run_by(each)) for each in {query.provider for query in ledger.running()}}
-        return {provider: interests[name] for provider, interests in found.items() if name in interests}
+        found: defaultdict[str, list[Mapping[str, Interest]]] = defaultdict(list)
+        for query in self._follower.ledger.running():
+            if name in query.reads:
+                found[query.provider].append(query.interests)
+        return {provider: united(interests)[name] for provider, interests in found.items()}
 
     def _sent(self, name: str, number: int, sites: tuple[str, ...], rows: pa.Table) -> messages.PublishedPart:
         numbers = []
@@ -159,7 +162,7 @@ class SourceAgent:
     def _replay(self, message: messages.SiteMessage) -> None:
         """Send batches again, as far as they are wanted, or say that one is not kept any more."""
         ledger, files = self._follower.ledger, self._files[message["stream"]]
-        interest = interests_of([ledger.queries[birth] for birth in message["queries"]])[message["stream"]]
+        interest = united(ledger.queries[birth].interests for birth in message["queries"])[message["stream"]]
         at = 0
         for number in message["numbers"]:
             rows = files.rows(number)
