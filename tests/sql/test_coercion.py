@@ -32,9 +32,7 @@ from weft.sql.coercion import (
     can_cast,
     cast,
     common_type,
-    common_type_of,
     comparison_type,
-    comparison_type_of,
 )
 from weft.sql.expression_binder import bind
 from weft.sql.scope import Scope
@@ -75,14 +73,14 @@ def test_common_types(left: DataType, right: DataType, common: DataType | None) 
 def test_a_sum_is_compared_with_all_its_digits() -> None:
     assert common_type(HUGEINT, decimal(2, 1)) == decimal(21, 1)
     assert comparison_type(HUGEINT, decimal(2, 1)) == decimal(38, 1)
-    assert comparison_type_of([INT, HUGEINT, decimal(2, 1)]) == decimal(38, 1)
+    assert comparison_type(INT, HUGEINT, decimal(2, 1)) == decimal(38, 1)
     assert comparison_type(INT, decimal(2, 1)) == common_type(INT, decimal(2, 1))
 
 
 def test_the_common_type_of_many() -> None:
-    assert common_type_of([NULL, TINYINT, decimal(5, 2), INT]) == decimal(12, 2)
-    assert common_type_of([INT, STRING]) is None
-    assert common_type_of([]) == NULL
+    assert common_type(NULL, TINYINT, decimal(5, 2), INT) == decimal(12, 2)
+    assert common_type(INT, STRING) is None
+    assert common_type() == NULL
 
 
 #: Spark's rules, from its documentation of DECIMAL: result precision and scale of p1,s1 op p2,s2 before cutting to 38.

@@ -8,36 +8,21 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import reduce
 from types import NoneType
 
 from sqlglot import exp
 
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
-from weft.algebra.types import (
-    BIGINT,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    HUGEINT,
-    INT,
-    INTERVAL,
-    NULL,
-    SMALLINT,
-    TIMESTAMP,
-    TINYINT,
-    DataType,
-    Kind,
-    decimal,
-)
+from weft.algebra.types import DATE, DOUBLE, FLOAT, HUGEINT, INT, INTERVAL, NULL, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import durations, unsupported
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.problems import Code
 from weft.sql.scope import refuse
 
-_WIDTHS = (TINYINT, SMALLINT, INT, BIGINT, HUGEINT)
+_WIDTHS = (types.TINYINT, types.SMALLINT, INT, types.BIGINT, HUGEINT)
 
 #: Digits of each integer type as a DECIMAL. A HUGEINT is the sum of integers, which Spark takes for a BIGINT.
 _DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20, Kind.HUGEINT: 20}
@@ -49,47 +34,37 @@ _MAX_PRECISION = 38
 _MIN_DIVISION_SCALE = 6
 
 
-def common_type(left: DataType, right: DataType) -> DataType | None:
-    """The type of a value that is of one of two types, as in CASE and COALESCE; None when there is none."""
-    if left == right:
+_NOTHING_YET: DataType | None = NULL
+
+
+def common_type(*of: DataType) -> DataType | None:
+    """The type of a value that is of any of some types, as in CASE and COALESCE; None when there is none."""
+    return reduce(_common_of_two, of, _NOTHING_YET)
+
+
+def _common_of_two(left: DataType | None, right: DataType) -> DataType | None:
+    if left is None or right in (left, NULL):
         return left
     if left == NULL:
         return right
-    if right == NULL:
-        return left
     if left.is_numeric and right.is_numeric:
         return _common_numeric(left, right)
-    if {left.kind, right.kind} == {Kind.DATE, Kind.TIMESTAMP}:
-        return TIMESTAMP
-    return None
+    return TIMESTAMP if {left, right} == {DATE, TIMESTAMP} else None
 
 
-def common_type_of(types: Iterable[DataType]) -> DataType | None:
-    """The type of a value that is of any of the types, or None."""
-    return _joined(types, common_type)
-
-
-def comparison_type(left: DataType, right: DataType) -> DataType | None:
-    """The type in which values of both types are compared, or None when they cannot be.
+def comparison_type(*of: DataType) -> DataType | None:
+    """The type in which values of some types are compared, or None when they cannot be.
 
     It is their common type, but for a HUGEINT beside a DECIMAL: a sum keeps all the digits that fit.
     """
-    common = common_type(left, right)
+    return reduce(_compared_of_two, of, _NOTHING_YET)
+
+
+def _compared_of_two(left: DataType | None, right: DataType) -> DataType | None:
+    common = _common_of_two(left, right)
     if common is None or common.kind is not Kind.DECIMAL or HUGEINT not in (left, right):
         return common
     return decimal(_MAX_PRECISION, common.scale)
-
-
-def comparison_type_of(types: Iterable[DataType]) -> DataType | None:
-    """The type in which values of all the types are compared, or None."""
-    return _joined(types, comparison_type)
-
-
-def _joined(types: Iterable[DataType], join: Callable[[DataType, DataType], DataType | None]) -> DataType | None:
-    joined: DataType | None = NULL
-    for each in types:
-        joined = None if joined is None else join(joined, each)
-    return joined
 
 
 def _common_numeric(left: DataType, right: DataType) -> DataType:
@@ -182,17 +157,16 @@ def can_cast(source: DataType, target: DataType) -> bool:
     """Whether CAST(source AS target) is in the language. The value may still turn out NULL."""
     if source in (target, NULL):
         return True
-    if source.kind is Kind.INTERVAL or target.kind is Kind.INTERVAL:
+    pair = {source.kind, target.kind}
+    if Kind.INTERVAL in pair:
         return False
-    if Kind.BINARY in (source.kind, target.kind):
-        return {source.kind, target.kind} == {Kind.BINARY, Kind.STRING}
-    if Kind.STRING in (source.kind, target.kind):
+    if Kind.BINARY in pair:
+        return pair == {Kind.BINARY, Kind.STRING}
+    if Kind.STRING in pair or (source.is_numeric and target.is_numeric):
         return True
-    if source.is_numeric and target.is_numeric:
-        return True
-    if Kind.BOOLEAN in (source.kind, target.kind):
+    if Kind.BOOLEAN in pair:
         return source.is_numeric or target.is_numeric
-    return {source, target} == {DATE, TIMESTAMP}
+    return pair == {Kind.DATE, Kind.TIMESTAMP}
 
 
 # -- as they are written ----------------------------------------------------------------------------------------------
@@ -250,7 +224,7 @@ def number(text: str, node: exp.Expr) -> Literal:
         type_ = decimal(max(len(whole) + len(fraction), 1), len(fraction))
         return Literal(Decimal(f"{match['sign']}{whole or 0}.{fraction or 0}"), type_)
     value = int(f"{match['sign']}{whole or 0}")
-    for type_ in (INT, BIGINT):
+    for type_ in (INT, types.BIGINT):
         if fits(value, type_):
             return Literal(value, type_)
     return Literal(Decimal(value), decimal(len(whole), 0))
@@ -268,15 +242,12 @@ def parse_timestamp(text: str) -> int | None:
 
 def time_of_text(text: str, to: DataType, node: exp.Expr) -> Literal:
     """A text constant where a time is expected."""
-    if to == TIMESTAMP:
-        moment = parse_timestamp(text)
-        if moment is not None:
-            return Literal(moment, TIMESTAMP)
-    else:
-        try:
-            return Literal(datetime.date.fromisoformat(text.strip()), to)
-        except ValueError:
-            pass
+    try:
+        value = parse_timestamp(text) if to == TIMESTAMP else datetime.date.fromisoformat(text.strip())
+    except ValueError:
+        value = None
+    if value is not None:
+        return Literal(value, to)
     example = "2024-01-31 12:00:00" if to == TIMESTAMP else "2024-01-31"
     raise refuse(Code.BAD_LITERAL, f"'{text}' is not a {to}", node, f"write it like '{example}'")
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from weft.algebra import types
-from weft.algebra.expressions import Call, Expression, Literal, Value
+from weft.algebra.expressions import Call, Expression, Literal
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import coercion, durations, functions, limits, unsupported
 from weft.sql.problems import Code, did_you_mean
@@ -56,14 +56,11 @@ _ARITHMETIC: dict[type[exp.Expr], str] = {
 }
 
 
-def bind_condition(node: exp.Expr, scope: Scope) -> Expression:
-    """An expression that must be a BOOLEAN."""
-    return _boolean(node, scope, f"{scope.clause} needs a condition")
-
-
-def _boolean(node: exp.Expr, scope: Scope, needed: str) -> Expression:
+def bind_condition(node: exp.Expr, scope: Scope, operator: str = "") -> Expression:
+    """An expression that must be a BOOLEAN, as an operand of an operator or as what a clause says."""
     bound = bind(node, scope)
     if bound.type not in (BOOLEAN, NULL):
+        needed = f"{operator} needs conditions" if operator else f"{scope.clause} needs a condition"
         raise refuse(Code.NOT_BOOLEAN, f"{needed}, but this is {bound.type}", node, "compare it with something")
     return coercion.cast(bound, BOOLEAN)
 
@@ -82,7 +79,7 @@ def bind(node: exp.Expr, scope: Scope) -> Expression:
 
 
 def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression:
-    """A text constant compared with a time is read as one."""
+    """A text constant that is compared with a time, or cast to one, is read as one; otherwise what it is."""
     if isinstance(expression, Literal) and isinstance(expression.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
         return coercion.time_of_text(expression.value, to, node)
     return expression
@@ -191,37 +188,26 @@ def _negative(node: exp.Neg, scope: Scope) -> Expression:
     bound = bind(node.this, scope)
     if not bound.type.is_numeric and bound.type != INTERVAL:
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} has no negative", node, "CAST it to a number")
-    negated = _negated(bound.value) if isinstance(bound, Literal) else None
-    if negated is not None and coercion.fits(negated, bound.type):
-        return Literal(negated, bound.type)
+    match bound:
+        case Literal(Decimal() as value):
+            return Literal(value.copy_negate(), bound.type)  # minus would round to 28 digits
+        case Literal(int() | float() as value) if coercion.fits(-value, bound.type):
+            return Literal(-value, bound.type)
     return Call("neg", (bound,), bound.type)
 
 
-def _negated(value: Value) -> int | float | Decimal | None:
-    if isinstance(value, Decimal):
-        return value.copy_negate()  # minus would round to 28 digits
-    return -value if type(value) in (int, float) else None  # type: ignore[operator]
-
-
-def _connective(op: str) -> Rule:
-    def rule(node: Any, scope: Scope) -> Expression:
-        args: list[Expression] = []
-        # Long chains lean to the left: walking them in a loop keeps the depth of recursion small.
-        rights: list[exp.Expr] = []
-        here: exp.Expr = node
-        while isinstance(here, type(node)):
-            rights.append(here.args["expression"])
-            here = here.this
-        for each in [here, *reversed(rights)]:
-            bound = _operand(each, scope, op.upper())
-            args.extend(bound.args if isinstance(bound, Call) and bound.op == op else (bound,))
-        return Call(op, tuple(args), BOOLEAN)
-
-    return rule
-
-
-def _operand(node: exp.Expr, scope: Scope, title: str) -> Expression:
-    return _boolean(node, scope, f"{title} needs conditions")
+def _connective(node: exp.Connector, scope: Scope) -> Expression:
+    op, args = node.key, list[Expression]()
+    # Long chains lean to the left: walking them in a loop keeps the depth of recursion small.
+    rights: list[exp.Expr] = []
+    here: exp.Expr = node
+    while isinstance(here, type(node)):
+        rights.append(here.args["expression"])
+        here = here.this
+    for each in [here, *reversed(rights)]:
+        bound = bind_condition(each, scope, op.upper())
+        args.extend(bound.args if isinstance(bound, Call) and bound.op == op else (bound,))
+    return Call(op, tuple(args), BOOLEAN)
 
 
 def _between(node: exp.Between, scope: Scope) -> Expression:
@@ -239,7 +225,7 @@ def _in(node: exp.In, scope: Scope) -> Expression:
         raise refuse(Code.UNSUPPORTED, "IN takes a list of values, not a subquery", node, hint)
     value = bind(node.this, scope)
     options = [_as_time(bind(each, scope), value.type, each) for each in node.expressions]
-    common = coercion.comparison_type_of([value.type, *(option.type for option in options)])
+    common = coercion.comparison_type(value.type, *(option.type for option in options))
     if common is None:
         hint = "CAST them"
         raise refuse(Code.TYPE_MISMATCH, f"the values of IN cannot all be compared with {value.type}", node, hint)
@@ -260,67 +246,51 @@ def _is(node: exp.Is, scope: Scope) -> Expression:
     if isinstance(node.expression, exp.Null):
         return Call("is_null", (bound,), BOOLEAN)
     if isinstance(node.expression, exp.Boolean):
-        return Call("<=>", (_operand(node.this, scope, "IS"), Literal(node.expression.this, BOOLEAN)), BOOLEAN)
+        return Call("<=>", (bind_condition(node.this, scope, "IS"), Literal(node.expression.this, BOOLEAN)), BOOLEAN)
     raise refuse(Code.UNSUPPORTED, "IS takes NULL, TRUE or FALSE", node, "use = or <=>")
 
 
 def _cast(node: exp.Cast, scope: Scope) -> Expression:
     to = coercion.bind_type(node.to)
-    bound = bind(node.this, scope)
-    if isinstance(bound, Literal) and isinstance(bound.value, str) and to.kind in (Kind.TIMESTAMP, Kind.DATE):
-        return coercion.time_of_text(bound.value, to, node)
+    bound = _as_time(bind(node.this, scope), to, node)
     if not coercion.can_cast(bound.type, to):
         hint = "numbers are UNIX_MICROS(timestamp) and TIMESTAMP_MICROS(number); other casts go through STRING"
         raise refuse(Code.TYPE_MISMATCH, f"a {bound.type} cannot become a {to}", node, hint)
     return coercion.cast(bound, to)
 
 
-def _case(node: exp.Case, scope: Scope) -> Expression:
-    subject = bind(node.this, scope) if node.this else None
+def _case(node: exp.Case | exp.If, scope: Scope) -> Expression:
+    """CASE with or without a subject; IF(c, a, b) is CASE WHEN c THEN a ELSE b END."""
+    is_if = isinstance(node, exp.If)
+    branches, default = ([node], node.args.get("false")) if is_if else (node.args["ifs"], node.args.get("default"))
+    subject = bind(node.this, scope) if node.this and not is_if else None
     conditions: list[Expression] = []
     values: list[Expression] = []
-    for branch in node.args["ifs"]:
+    for branch in branches:
         if subject is None:
-            conditions.append(_operand(branch.this, scope, "WHEN"))
+            conditions.append(bind_condition(branch.this, scope, "IF" if is_if else "WHEN"))
         else:
             conditions.append(_comparison("=", subject, bind(branch.this, scope), branch))
         values.append(bind(branch.args["true"], scope))
-    default = node.args.get("default")
-    case = _cases(conditions, values, bind(default, scope) if default else Literal(None, NULL), node)
+    values.append(bind(default, scope) if default else Literal(None, NULL))
+    result = coercion.common_type(*(value.type for value in values))
+    if result is None:
+        listed = ", ".join(str(each.type) for each in values)
+        hint = "CAST them to one type"
+        raise refuse(Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, hint)
+    *cases, otherwise = (coercion.cast(value, result) for value in values)
+    pairs = (part for pair in zip(conditions, cases, strict=True) for part in pair)
+    case = Call("case", (*pairs, otherwise), result)
     if subject is not None:
         limits.check_expression(case, node)  # the subject is in every condition
     return case
-
-
-def _if(node: exp.If, scope: Scope) -> Expression:
-    default = node.args.get("false")
-    return _cases(
-        [_operand(node.this, scope, "IF")],
-        [bind(node.args["true"], scope)],
-        bind(default, scope) if default else Literal(None, NULL),
-        node,
-    )
-
-
-def _cases(
-    conditions: Sequence[Expression], values: Sequence[Expression], default: Expression, node: exp.Expr
-) -> Expression:
-    result = coercion.common_type_of([*(value.type for value in values), default.type])
-    if result is None:
-        listed = ", ".join(str(each.type) for each in (*values, default))
-        hint = "CAST them to one type"
-        raise refuse(Code.TYPE_MISMATCH, f"the branches have no type in common: {listed}", node, hint)
-    args: list[Expression] = []
-    for condition, value in zip(conditions, values, strict=True):
-        args += [condition, coercion.cast(value, result)]
-    return Call("case", (*args, coercion.cast(default, result)), result)
 
 
 def _extract(node: exp.Extract, scope: Scope) -> Expression:
     unit = node.this.name.lower()
     if unit not in ("year", "quarter", "month", "day", "hour", "minute", "second", "dayofweek"):
         raise refuse(Code.BAD_ARGUMENTS, f"EXTRACT has no '{unit}'", node, "it takes YEAR … SECOND and DAYOFWEEK")
-    return _function(unit, [bind(node.expression, scope)], node)
+    return functions.call(unit, [bind(node.expression, scope)], node)
 
 
 def _call(node: exp.Anonymous, scope: Scope) -> Expression:
@@ -339,14 +309,7 @@ def _call(node: exp.Anonymous, scope: Scope) -> Expression:
         known = [*functions.FUNCTIONS, *functions.AGGREGATES, *_SYNONYMS]
         hint = did_you_mean(name, known, "weft has no functions of one's own; compute it where the rows come from")
         raise refuse(Code.UNKNOWN_FUNCTION, f"function {written.upper()} is unknown", node, hint)
-    return _function(name, [bind(each, scope) for each in node.expressions], node)
-
-
-def _function(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
-    try:
-        return functions.call(name, args)
-    except functions.BadArguments as bad:
-        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, bad.hint) from None
+    return functions.call(name, [bind(each, scope) for each in node.expressions], node)
 
 
 def _aggregate(name: str, nodes: Sequence[exp.Expr], node: exp.Expr, scope: Scope) -> Expression:
@@ -359,11 +322,7 @@ def _aggregate(name: str, nodes: Sequence[exp.Expr], node: exp.Expr, scope: Scop
         raise refuse(Code.BAD_ARGUMENTS, "COUNT takes an argument", node, "write COUNT(*)")
     inner = scope.inside_aggregate()
     args = [bind(each, inner) for each in nodes]
-    try:
-        aggregate = functions.aggregate(name, args, distinct)
-    except functions.BadArguments as bad:
-        raise refuse(Code.BAD_ARGUMENTS, str(bad), node, bad.hint) from None
-    return scope.aggregate(aggregate, node)
+    return scope.aggregate(functions.aggregate(name, args, distinct, node), node)
 
 
 def _within_group(node: exp.WithinGroup, scope: Scope) -> Expression:
@@ -401,9 +360,9 @@ _RULES: dict[type, Rule] = {
     exp.Null: lambda node, scope: Literal(None, NULL),
     exp.Paren: lambda node, scope: bind(node.this, scope),
     exp.Neg: _negative,
-    exp.And: _connective("and"),
-    exp.Or: _connective("or"),
-    exp.Not: lambda node, scope: Call("not", (_operand(node.this, scope, "NOT"),), BOOLEAN),
+    exp.And: _connective,
+    exp.Or: _connective,
+    exp.Not: lambda node, scope: Call("not", (bind_condition(node.this, scope, "NOT"),), BOOLEAN),
     exp.Between: _between,
     exp.In: _in,
     exp.Like: _like,
@@ -411,8 +370,10 @@ _RULES: dict[type, Rule] = {
     exp.Cast: _cast,
     exp.Interval: lambda node, scope: coercion.interval(node),
     exp.Case: _case,
-    exp.If: _if,
-    exp.DPipe: lambda node, scope: _function("concat", [bind(node.this, scope), bind(node.expression, scope)], node),
+    exp.If: _case,
+    exp.DPipe: lambda node, scope: functions.call(
+        "concat", [bind(node.this, scope), bind(node.expression, scope)], node
+    ),
     exp.Extract: _extract,
     exp.Anonymous: _call,
     exp.WithinGroup: _within_group,

@@ -12,22 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
 from weft.algebra import types
 from weft.algebra.expressions import Aggregate, Call, Expression, Literal
-from weft.sql.coercion import bounded_decimal, can_cast, cast, common_type_of, comparison_type_of
+from weft.sql.coercion import bounded_decimal, can_cast, cast, common_type, comparison_type
+from weft.sql.problems import Code
+from weft.sql.scope import refuse
 
 #: Units that DATE_TRUNC takes.
 TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
 
 ResultType = Callable[[Sequence[Expression]], types.DataType]
-
-
-class BadArguments(Exception):
-    """The arguments do not fit the function. The text says why, and `hint` what to do, in words for the user."""
-
-    def __init__(self, sentence: str, hint: str = "") -> None:
-        super().__init__(sentence)
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +82,8 @@ _SIGNATURES: tuple[tuple[str, str, types.DataType | ResultType], ...] = (
 FUNCTIONS = {name: Function(params, result) for names, params, result in _SIGNATURES for name in names.split()}
 
 
-def call(name: str, args: Sequence[Expression]) -> Expression:
-    """The call `name(args)`, its arguments cast to what the function takes. Raises BadArguments.
+def call(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
+    """The call `name(args)` that `node` writes, its arguments cast to what the function takes. Raises SqlError.
 
     What chooses one of its arguments compares them in one type and has the result in another: see `comparison_type`.
     """
@@ -96,44 +92,46 @@ def call(name: str, args: Sequence[Expression]) -> Expression:
     least = len(required.rstrip("*"))
     greatest = None if function.parameters.endswith("*") else least + len(optional)
     if len(args) < least or (greatest is not None and len(args) > greatest):
-        raise BadArguments(f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}", _form(name))
+        message = f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}"
+        raise refuse(Code.BAD_ARGUMENTS, message, node, _form(name))
     codes = function.parameters.replace("?", "").rstrip("*")
     compared = None
     if "a" in codes:
-        compared = comparison_type_of(arg.type for arg in args)
+        compared = comparison_type(*(arg.type for arg in args))
         if compared is None:
-            sentence = (
-                f"the arguments of {name.upper()} have no type in common: {', '.join(str(arg.type) for arg in args)}"
-            )
-            raise BadArguments(sentence, "CAST them to one type")
-    taken = [
-        _argument(name, arg, codes[min(position, len(codes) - 1)], compared, position)
-        for position, arg in enumerate(args)
-    ]
+            listed = ", ".join(str(arg.type) for arg in args)
+            message = f"the arguments of {name.upper()} have no type in common: {listed}"
+            raise refuse(Code.BAD_ARGUMENTS, message, node, "CAST them to one type")
+    taken = []
+    for position, arg in enumerate(args):
+        code = codes[min(position, len(codes) - 1)]
+        if code == "a" and compared is not None:
+            taken.append(cast(arg, compared))
+        else:
+            taken.append(_argument(arg, code, f"argument {position + 1} of {name.upper()}", node))
     result = function.result if isinstance(function.result, types.DataType) else function.result(taken)
     found = Call(name, tuple(taken), result)
-    common = common_type_of(arg.type for arg in (args[:1] if name == "nullif" else args))
+    common = common_type(*(arg.type for arg in (args[:1] if name == "nullif" else args)))
     return found if compared is None or common is None or common == types.NULL else cast(found, common)
 
 
-def _argument(name: str, arg: Expression, code: str, common: types.DataType | None, position: int) -> Expression:
-    if code == "a" and common is not None:
-        return cast(arg, common)
+def _argument(arg: Expression, code: str, title: str, node: exp.Expr) -> Expression:
     wanted = _PARAMETERS[code]
     if code in "ku" and (not isinstance(arg, Literal) or arg.value is None):
-        raise BadArguments(f"argument {position + 1} of {name.upper()} must be a constant", "write its value")
+        raise refuse(Code.BAD_ARGUMENTS, f"{title} must be a constant", node, "write its value")
     if code == "u" and isinstance(arg, Literal) and str(arg.value).lower() not in TRUNCATION_UNITS:
-        raise BadArguments(f"{name.upper()} has no unit {arg.value!r}", f"units are {', '.join(TRUNCATION_UNITS)}")
+        message, hint = f"DATE_TRUNC has no unit {arg.value!r}", f"units are {', '.join(TRUNCATION_UNITS)}"
+        raise refuse(Code.BAD_ARGUMENTS, message, node, hint)
     if arg.type == types.NULL and code != "n":
         return cast(arg, wanted.type)
     if not wanted.fits(arg.type):
-        sentence = f"argument {position + 1} of {name.upper()} must be {wanted.title}, but it is {arg.type}"
-        raise BadArguments(sentence, f"CAST it to {wanted.type}" if can_cast(arg.type, wanted.type) else "")
+        hint = f"CAST it to {wanted.type}" if can_cast(arg.type, wanted.type) else ""
+        raise refuse(Code.BAD_ARGUMENTS, f"{title} must be {wanted.title}, but it is {arg.type}", node, hint)
     if code == "u" and isinstance(arg, Literal):
         return Literal(str(arg.value).lower(), types.STRING)
     taken = arg if code == "n" else cast(arg, wanted.type)
     if code == "k" and not isinstance(taken, Literal):
-        raise BadArguments(f"argument {position + 1} of {name.upper()} is too large", "it must be an INT")
+        raise refuse(Code.BAD_ARGUMENTS, f"{title} is too large", node, "it must be an INT")
     return taken
 
 
@@ -196,38 +194,39 @@ def is_holistic(aggregate: Aggregate) -> bool:
     return aggregate.distinct or aggregate.function in HOLISTIC
 
 
-def aggregate(name: str, args: Sequence[Expression], distinct: bool) -> Aggregate:
-    """The aggregate `name([DISTINCT] args)`. Raises BadArguments."""
+def aggregate(name: str, args: Sequence[Expression], distinct: bool, node: exp.Expr) -> Aggregate:
+    """The aggregate `name([DISTINCT] args)` that `node` writes. Raises SqlError."""
     least, greatest = AGGREGATES[name]
     title = name.upper()
     if not least <= len(args) <= greatest:
         written = {"min_by": "x, y", "max_by": "x, y", "percentile": "x, 0.9"}.get(name, "x")
-        raise BadArguments(f"{title} takes {_count(least, greatest)}, not {len(args)}", f"write {title}({written})")
-    if distinct and name in ("min", "max"):
-        distinct = False
+        message = f"{title} takes {_count(least, greatest)}, not {len(args)}"
+        raise refuse(Code.BAD_ARGUMENTS, message, node, f"write {title}({written})")
+    distinct = distinct and name not in ("min", "max")
     if distinct and (name != "count" or not args):
-        raise BadArguments(f"DISTINCT inside {title} is not supported", "COUNT(DISTINCT x) is")
+        message = f"DISTINCT inside {title} is not supported"
+        raise refuse(Code.BAD_ARGUMENTS, message, node, "COUNT(DISTINCT x) is")
     if name in ("count", "approx_count_distinct"):
         return Aggregate(name, tuple(args), types.BIGINT, distinct)
     if name in ("min", "max", "min_by", "max_by"):
         for arg in args:
             if arg.type.kind in (types.Kind.INTERVAL, types.Kind.BINARY):
-                raise BadArguments(f"{title} of {arg.type} is not supported", "use a number, a text or a time")
+                message = f"{title} of {arg.type} is not supported"
+                raise refuse(Code.BAD_ARGUMENTS, message, node, "use a number, a text or a time")
         return Aggregate(name, tuple(args), args[0].type)
-    value = args[0]
+    value, *rest = args
     if not value.type.is_numeric and value.type != types.NULL:
-        raise BadArguments(f"{title} needs a number, but its argument is {value.type}", "CAST it to a number")
+        message = f"{title} needs a number, but its argument is {value.type}"
+        raise refuse(Code.BAD_ARGUMENTS, message, node, "CAST it to a number")
     if name in _DOUBLE_RESULTS:
-        return Aggregate(name, (cast(value, types.DOUBLE), *_fraction(args[1:])), types.DOUBLE)
+        fractions = []
+        for arg in rest:
+            if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:
+                message = "PERCENTILE takes a constant between 0 and 1 as its second argument"
+                raise refuse(Code.BAD_ARGUMENTS, message, node, "write PERCENTILE(x, 0.9)")
+            fractions.append(Literal(float(str(arg.value)), types.DOUBLE))
+        return Aggregate(name, (cast(value, types.DOUBLE), *fractions), types.DOUBLE)
     return Aggregate(name, (value,), _sum_type(value.type) if name == "sum" else _average_type(value.type))
-
-
-def _fraction(args: Sequence[Expression]) -> tuple[Expression, ...]:
-    for arg in args:
-        if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:
-            sentence = "PERCENTILE takes a constant between 0 and 1 as its second argument"
-            raise BadArguments(sentence, "write PERCENTILE(x, 0.9)")
-    return tuple(Literal(float(str(arg.value)), types.DOUBLE) for arg in args if isinstance(arg, Literal))
 
 
 def _sum_type(type_: types.DataType) -> types.DataType:
