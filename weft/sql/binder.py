@@ -19,6 +19,7 @@ from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import expression_binder, statements
 from weft.sql.coercion import bind_type
+from weft.sql.from_clause import ticks
 from weft.sql.names import (
     Names,
     NamesInMemory,
@@ -33,7 +34,6 @@ from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
 from weft.sql.scope import Scope, refuse
 from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
-from weft.sql.window_clause import ticks
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")

@@ -1,23 +1,25 @@
-"""FROM, JOIN, WHERE and ON: what a SELECT reads, which of its columns can be named, and which rows meet and pass."""
+"""FROM, JOIN, WHERE and ON: what a SELECT reads, which of its columns can be named, and which rows meet and pass.
+
+Two windows with the same instances are equal: the origin of a window lies in [0, slide).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sqlglot import exp
 
-from weft.algebra import Answers, Input, Output, Query, Relation, Source, Table, View, Window
+from weft.algebra import UNBOUNDED, Answers, Input, Output, Query, Relation, Source, Table, View, Window
 from weft.algebra.expressions import Aggregate, Call, Column, Expression, Literal
 from weft.algebra.properties import clock_column, clock_type, emission
-from weft.algebra.types import BOOLEAN, DataType
+from weft.algebra.types import BOOLEAN, TIMESTAMP, DataType
 from weft.sql import expression_binder, query_syntax, unsupported
-from weft.sql.coercion import cast, comparison_type
+from weft.sql.coercion import cast, comparison_type, parse_timestamp
 from weft.sql.names import Names
 from weft.sql.problems import Code, Problem, ProblemList, SqlError, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
-from weft.sql.window_clause import window_of_clause, window_of_table
 
 _JOIN_CLAUSES = frozenset({"this", "method", "side", "kind", "on", "using"})
 _TABLE_CLAUSES = frozenset({"this", "alias", "db", "catalog"})
@@ -62,7 +64,6 @@ class FromItem:
     node: exp.Expr
     window: Window | None
     window_node: exp.Expr | None
-    is_table_function: bool = False
 
 
 class FromClause:
@@ -112,13 +113,13 @@ class FromClause:
             for each in fields
         ]
 
-    def alias_meant(self, node: exp.Expr) -> exp.Expr | None:
-        """What a name in GROUP BY or HAVING means if it is an alias of the select list, and no column."""
+    def alias_meant(self, node: exp.Expr) -> exp.Expr:
+        """What a name in GROUP BY or HAVING means if it is an alias of the select list and no column; else the node."""
         if not isinstance(node, exp.Column) or node.table:
-            return None
+            return node
         name = node.name.lower()
         is_column = any(each.name.lower() == name for _, fields in self.inputs for each in fields)
-        return None if is_column else self.aliases.get(name)
+        return node if is_column else self.aliases.get(name, node)
 
     # -- items
 
@@ -154,14 +155,13 @@ class FromClause:
             hint = "read a stream, a table, a view, a query or a subquery"
             raise refuse(Code.UNSUPPORTED, f"{what} in FROM is not supported", node, hint)
         refuse_unread(node, _TABLE_CLAUSES, unsupported.CLAUSES)
-        if isinstance(node.this, query_syntax.WindowTable):
-            refuse_column_names(node)
-            return self._table_function(node)
-        if not isinstance(node.this, exp.Identifier):
+        if not isinstance(node.this, (exp.Identifier, query_syntax.WindowTable)):
             name = str(node.this.name).upper()
             hint = unsupported.FUNCTIONS.get(name.lower(), "FROM takes streams, tables, views, queries, HOP and TUMBLE")
             raise refuse(Code.UNSUPPORTED, f"{name}(…) in FROM is not supported", node.this, hint)
         refuse_column_names(node)
+        if isinstance(node.this, query_syntax.WindowTable):
+            return self._table_function(node)
         return _windowed(self._source(node), node.alias or node.name, node)
 
     def _source(self, node: exp.Table) -> Source:
@@ -192,8 +192,8 @@ class FromClause:
         check_clock(column, table.this.name, source, table.args["clock"])
         if query_syntax.WINDOW in node.meta or query_syntax.WINDOW in table.this.meta:
             raise refuse(Code.BAD_WINDOW, "this input already has a window", node, "keep one of the two")
-        window = window_of_table(table, clock_type(source))
-        return FromItem(source, node.alias or table.this.name, node, window, table, True)
+        window = _window_of_table(table, clock_type(source))
+        return FromItem(source, node.alias or table.this.name, node, window, table)
 
     def _flowing_items(self) -> list[FromItem]:
         """The items whose rows arrive; all but the tables."""
@@ -279,7 +279,7 @@ def _windowed(source: Source, alias: str, node: exp.Expr) -> FromItem:
     clause = node.meta.get(query_syntax.WINDOW)
     if clause is not None and isinstance(source, Table):
         raise _no_window(source, clause)
-    window = window_of_clause(clause, clock_type(source)) if clause is not None else None
+    window = _window_of_clause(clause, clock_type(source)) if clause is not None else None
     return FromItem(source, alias, node, window, clause)
 
 
@@ -313,8 +313,63 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     yield from reversed(parts)
 
 
-def conjunction(conditions: Sequence[Expression]) -> Expression | None:
-    """The condition that holds where all of them hold; None for none."""
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else Call("and", tuple(conditions), BOOLEAN)
+# -- windows
+
+
+def ticks(duration: exp.Expr, clock: DataType) -> int:
+    """A duration in ticks of a clock: with a unit for TIMESTAMPs, without one for ordinals."""
+    with_unit = duration.args.get("unit") != ""
+    if with_unit != (clock == TIMESTAMP):
+        hint = (
+            "give it a unit, such as 5 MINUTES"
+            if clock == TIMESTAMP
+            else "an ordinal clock has no units: write a number"
+        )
+        raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", duration, hint)
+    return int(duration.this.name)
+
+
+def _positive(duration: exp.Expr, clock: DataType, what: str) -> int:
+    length = ticks(duration, clock)
+    if length <= 0:
+        raise refuse(Code.BAD_WINDOW, f"{what} must be positive", duration, "write at least one tick of the clock")
+    return length
+
+
+def _window_of_clause(clause: query_syntax.WindowClause, clock: DataType) -> Window:
+    kind = clause.args["kind"]
+    if kind == "UNBOUNDED":
+        return UNBOUNDED
+    if kind == "NOW":
+        return Window(1)
+    if kind == "ROWS" and clock == TIMESTAMP:
+        hint = "declare a BIGINT clock that counts the rows, or use RANGE"
+        raise refuse(Code.BAD_WINDOW, "ROWS needs a stream whose clock is an ordinal", clause, hint)
+    slide, origin = clause.args.get("slide"), clause.args.get("origin")
+    range_ = _positive(clause.args["range"], clock, "the range")
+    every = _positive(slide, clock, "the slide") if slide is not None else 1
+    return Window(range_, every, (_origin(origin, clock) if origin is not None else 0) % every)
+
+
+def _origin(node: exp.Expr, clock: DataType) -> int:
+    if isinstance(node, exp.Literal):
+        moment = parse_timestamp(node.name)
+        if moment is None or clock != TIMESTAMP:
+            hint = "write ORIGIN TIMESTAMP '2024-01-01 00:00:00'"
+            raise refuse(Code.BAD_LITERAL, f"'{node.name}' is no origin for a {clock} clock", node, hint)
+        return moment
+    return ticks(node, clock)
+
+
+def _window_of_table(table: query_syntax.WindowTable, clock: DataType) -> Window:
+    kind, lengths = table.args["kind"], table.expressions
+    wanted = (2, 3) if kind == "HOP" else (1, 2)
+    if len(lengths) not in wanted:
+        form = (
+            "HOP(stream, clock, slide, range[, origin])" if kind == "HOP" else "TUMBLE(stream, clock, range[, origin])"
+        )
+        raise refuse(Code.BAD_WINDOW, f"{kind} has {len(lengths)} lengths", table, f"write {form}")
+    slide = _positive(lengths[0], clock, "the slide")
+    range_ = _positive(lengths[1], clock, "the range") if kind == "HOP" else slide
+    origin = ticks(lengths[-1], clock) if len(lengths) == wanted[1] else 0
+    return Window(range_, slide, origin % slide)
