@@ -185,7 +185,8 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
         )
         marks, answers = [report.cpu_seconds()], list[int]()
         network = _network(loom, rare, change_in)
-        engine = Engine(session(), loom.catalog, state_directory(Path(scratch)), network=network, memory_limit=0)
+        loom.catalog.set_setting("max_results", 0)
+        engine = Engine(session(), loom.catalog, state_directory(Path(scratch)), network=network)
 
         def seen(progress: Progress) -> None:
             marks.append(report.cpu_seconds())

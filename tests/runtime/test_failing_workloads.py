@@ -79,7 +79,7 @@ class FailingRun(Run):
 
     def _attach(self) -> None:
         for query in self.loom.catalog.queries():
-            self.engine.add_callable(query.name, self._sink(query.name))
+            self.engine.outbox.add_callable(query.name, self._sink(query.name))
 
     def _sink(self, name: str) -> Callable[[pa.Table, int], None]:
         def take(answers: pa.Table, cycle: int) -> None:
@@ -91,7 +91,7 @@ class FailingRun(Run):
 
     def resume(self) -> None:
         try:
-            self.engine.try_again(set(errors_of(self.engine.last)))
+            self.engine.in_error.try_again(set(errors_of(self.engine.last)))
         except Crash:
             self.crash_at = None
             self.restart()

@@ -69,7 +69,7 @@ class Sinks:
 
     def attach(self, run: Run) -> None:
         for query in run.loom.catalog.queries():
-            run.engine.add_callable(query.name, self._sink(query.name))
+            run.engine.outbox.add_callable(query.name, self._sink(query.name))
 
     def _sink(self, name: str) -> Callable[[Any, int], None]:
         def take(answers: Any, cycle: int) -> None:
@@ -112,7 +112,7 @@ class Beside:
     def resume(self) -> None:
         """Try all queries again that are in error, as a start does, through crashes."""
         try:
-            self.run.engine.try_again(set(errors_of(self.run.engine.last)))
+            self.run.engine.in_error.try_again(set(errors_of(self.run.engine.last)))
         except Crash:
             self.run.crash_at = None
             self.restart()

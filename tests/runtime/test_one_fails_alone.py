@@ -46,7 +46,7 @@ def sentence_of(run: Run, name: str) -> str:
 
 def test_a_function_that_raises_stops_its_query_alone_and_gets_every_cycle_later(run: Run) -> None:
     inbox = Inbox()
-    run.engine.add_callable("a", inbox)
+    run.engine.outbox.add_callable("a", inbox)
     for cycle, is_broken in enumerate([False, True, False, False]):
         inbox.is_broken = is_broken
         assert run.take(s=[(cycle, 2), (cycle, 3), (cycle, 0)]) == ""
@@ -54,7 +54,7 @@ def test_a_function_that_raises_stops_its_query_alone_and_gets_every_cycle_later
     assert [cycle for cycle, _ in inbox.taken] == [0]
     assert sentence_of(run, "a").endswith("does not take the answers of cycle 1: RuntimeError: the inbox is full")
     assert errors_of(run.engine.last).keys() == {"a"}
-    run.engine.try_again({"a"})
+    run.engine.in_error.try_again({"a"})
     assert inbox.taken == [(cycle, [(cycle, 2), (cycle, 3)]) for cycle in range(4)]
     assert errors_of(run.engine.last) == {}
     assert run.take(s=[(4, 2)]) == ""
@@ -75,7 +75,7 @@ def test_what_waits_for_a_sink_survives_the_end_of_the_process(run: Run, tmp_pat
     for step in ("try again", "rename anew", "after anew"):
         run.crash_at = step
         with pytest.raises(Crash):
-            run.engine.try_again({"c"})
+            run.engine.in_error.try_again({"c"})
         run.crash_at = None
         run.restart()
         if not errors_of(run.engine.last):
@@ -89,14 +89,14 @@ def test_what_waits_for_a_sink_survives_the_end_of_the_process(run: Run, tmp_pat
 def test_answers_beyond_the_retention_are_dropped_oldest_first_and_that_is_on_record(run: Run) -> None:
     inbox = Inbox()
     inbox.is_broken = True
-    run.engine.add_callable("a", inbox)
+    run.engine.outbox.add_callable("a", inbox)
     assert run.take(s=[(0, 2)]) == ""
     run.loom.execute("SET error_retention = 0")
     assert run.take(s=[(1, 2)]) == ""
     run.loom.execute("SET error_retention = 1")
     assert run.take(s=[(2, 2)]) == ""
     inbox.is_broken = False
-    run.engine.try_again({"a"})
+    run.engine.in_error.try_again({"a"})
     assert inbox.taken == [(2, [(2, 2)])]
     lost = run.engine.last.waiting["a"].lost
     assert lost is not None
@@ -106,7 +106,7 @@ def test_answers_beyond_the_retention_are_dropped_oldest_first_and_that_is_on_re
 def test_answers_that_were_changed_on_disk_while_they_waited_are_not_delivered(run: Run) -> None:
     inbox = Inbox()
     inbox.is_broken = True
-    run.engine.add_callable("a", inbox)
+    run.engine.outbox.add_callable("a", inbox)
     assert run.take(s=[(0, 2)]) == ""
     (file,) = (run.directory / "state" / "waiting").glob("*/*")
     data = bytearray(file.read_bytes())

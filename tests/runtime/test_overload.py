@@ -133,8 +133,8 @@ def overload(spark: SparkSession, directory: Path, shed: str) -> Overload:
             if _is_over(cycles) or len(cycles) == TOO_MANY:
                 done.set()
 
-        engine.add_callable("every", consume)
-        engine.add_callable("counts", lambda table, _: answers.update(counts=table))
+        engine.outbox.add_callable("every", consume)
+        engine.outbox.add_callable("counts", lambda table, _: answers.update(counts=table))
         engine.listeners.append(on_cycle)
         engine.start(interval=f"{INTERVAL} milliseconds")
         try:

@@ -171,7 +171,7 @@ class Loom:
         name = self.catalog.query(query).name
         self._callables[name] = function
         if self._engine is not None:
-            self._engine.add_callable(name, function)
+            self._engine.outbox.add_callable(name, function)
 
     def start(
         self,
@@ -211,12 +211,11 @@ class Loom:
         from weft.runtime.spark.spark_failures import failing_in_one_sentence
 
         with failing_in_one_sentence("the project cannot be opened"):
-            directory, limit = state_directory(self.directory), chosen.max_results
-            engine = Engine(spark, self.catalog, directory, memory_limit=limit, restored=ahead)
+            engine = Engine(spark, self.catalog, state_directory(self.directory), restored=ahead)
         engine.frames.update(self._frames)
         engine.tables.update(self._tables)
         for name, function in self._callables.items():
-            engine.add_callable(name, function)
+            engine.outbox.add_callable(name, function)
         engine.say = say
         if on_progress is not None:
             engine.listeners.append(on_progress)
@@ -334,7 +333,7 @@ class Loom:
         """Have a query that is in error tried again, and say when that is."""
         if query not in self.errors():
             return f"query {query} is not in error"
-        if self._engine is not None and self._engine.is_running and self._engine.resume(query):
+        if self._engine is not None and self._engine.is_running and self._engine.in_error.resume(query):
             return f"query {query} is tried again as soon as the cycle that is running is over"
         return f"query {query} is tried again at the next start"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypedDict, Unpack
@@ -16,7 +16,6 @@ from typing import TypedDict, Unpack
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.algebra import Stream
 from weft.catalog import Catalog
 from weft.plan.query_list import restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
@@ -29,25 +28,9 @@ from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
-from weft.runtime.sources.bad_files import (
-    Faults,
-    check_batch,
-    file_at_fault,
-    missing_files,
-    missing_files_message,
-    sentences,
-    together,
-)
+from weft.runtime.sources import bad_files, shedding
+from weft.runtime.sources.bad_files import Faults, together
 from weft.runtime.sources.batches import Batch
-from weft.runtime.sources.shedding import (
-    ArrivedRows,
-    after_idle,
-    count_arrived,
-    rate_after,
-    rate_of,
-    with_shed_rows,
-    without_shed_rows,
-)
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import JoinStage
@@ -62,8 +45,6 @@ class EngineOptions(TypedDict, total=False):
     """What an engine may be given besides its catalog and its state."""
 
     on_step: Step | None
-    #: About how many rows of the newest answers are kept for reading.
-    memory_limit: int
     #: What was brought back while Spark started.
     restored: PendingRestore | None
     #: How selections and joins are shared.
@@ -81,27 +62,26 @@ class CycleEngine:
         self._clock = options.get("clock", time.monotonic)
         self._recorder = Recorder(catalog, spark, options.get("on_step") or (lambda step, cycle: None))
         self._on_step = self._recorder.step
-        self._state = ProjectState(spark, catalog, state, options.get("memory_limit", 100_000), self._on_step)
+        self._state = ProjectState(spark, catalog, state, self._on_step)
         self._storage = self._state.storage
         self._reset_runner(options.get("network"), options.get("restored"))
         self._plans = Plans(catalog)
-        #: The streams that are read; None if all that are registered will be.
-        self._streams: Mapping[int, Stream] | None = None
         #: The rows of tables that Python code hands over, by name.
         self.tables: dict[str, GivenRows] = {}
-        self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths())
+
+        def say(sentence: str) -> None:
+            self.say(sentence)
+
+        self._tables = TableSnapshots(spark, self._storage, self.tables, catalog.allowed_paths(), say)
         self._islands = Islands(spark, self._storage, catalog, self._tables, self._on_step)
-        self._outbox = SinkOutbox(spark, self._storage, catalog, self._tell)
-        self._in_error = QueriesInError(
-            self._state, self._plans, self._islands, self._outbox, self._tell,
-            lambda: self._plans.current(self._streams),
-        )  # fmt: skip
+        self.outbox = SinkOutbox(spark, self._storage, catalog, say)
+        self.in_error = QueriesInError(self._state, self._plans, self._islands, self.outbox, say)
         #: The streams with columns in CSV files that are not declared, which is said once.
         self._ignoring: set[str] = set()
         #: Seconds between two cycles, if they come at intervals, and when the newest one was over.
         self._interval: float | None = None
         self._over_since: float | None = None
-        self._shed_rate = rate_of(self.last)
+        self._shed_rate = shedding.rate_of(self.last)
         #: Set while the engine stops, which makes cycles fail.
         self._stopping = threading.Event()
         self.listeners: list[Callable[[Progress], None]] = []
@@ -115,21 +95,6 @@ class CycleEngine:
     @property
     def last(self) -> Commit:
         return self._state.last
-
-    def add_callable(self, query: str, function: Callable[[pa.Table, int], object]) -> None:
-        """Call a function with a query's answers, cycle by cycle."""
-        self._outbox.add_callable(query, function)
-
-    def resume(self, query: str) -> bool:
-        """Try a query again as soon as the cycle that is running is over; False if it is not in error."""
-        return self._in_error.resume(query)
-
-    def try_again(self, names: Collection[str], most: int | None = None) -> None:
-        """Try some queries that are in error again, between two cycles: see `QueriesInError.try_again`."""
-        self._in_error.try_again(names, most)
-
-    def _tell(self, sentence: str) -> None:
-        self.say(sentence)
 
     # -- the cycle ----------------------------------------------------------------------------------------------------
 
@@ -149,7 +114,7 @@ class CycleEngine:
         if is_repeated(last.cycle, last.offsets, cycle, offsets):
             return {}
         if self._over_since is not None:
-            self._shed_rate = after_idle(self._shed_rate, self._clock() - self._over_since, self._interval)
+            self._shed_rate = shedding.after_idle(self._shed_rate, self._clock() - self._over_since, self._interval)
         if self.publisher is not None:
             self.publisher.wait_for_room()
         started = self._clock()
@@ -157,12 +122,11 @@ class CycleEngine:
         is_second_attempt = self._state.intent is not None
         spec, answered, came, batch = self._attempted(batch, cycle, heartbeats or {}, offsets)
         islands, of_islands, failures = self._islands.run(batch, spec, last)
-        self._in_error.announce(failures)
-        commit = with_shed_rows(answered.commit, last, spec, came)
-        streams = self._with_missing_files(commit, spec, everywhere=is_second_attempt)
+        self.in_error.announce(failures)
+        commit = shedding.with_shed_rows(answered.commit, last, spec, came)
         commit = replace(
             commit,
-            streams=self._with_bad_files(streams, spec, cycle),
+            streams=self._with_lost_files(commit, spec, everywhere=is_second_attempt),
             offsets=spec.intent.offsets,
             plan_digest=spec.intent.plan_digest,
             islands=islands,
@@ -172,7 +136,7 @@ class CycleEngine:
         answers = with_notices_of_streams({**answered.answers, **of_islands}, spec.plan, commit)
         commit = self._delivered_and_committed(spec, last, commit, answers)
         seconds = self._clock() - started
-        self._shed_rate = rate_after(self._shed_rate, seconds, self._interval)
+        self._shed_rate = shedding.rate_after(self._shed_rate, seconds, self._interval)
         of_network = partial(self._network.recorded, cycle)
         answered = replace(answered, answers=answers, commit=commit)
         self._recorder.end(answered, last, spec.plan.streams, of_network, self._shed_rate.behind)
@@ -187,7 +151,7 @@ class CycleEngine:
         cycle, plan = spec.cycle, spec.plan
         self._on_step("deliver", cycle)
         known = of_present_queries(last.waiting, plan.number_of)
-        commit = replace(commit, waiting=self._in_error.deliver(cycle, plan, answers, known))
+        commit = replace(commit, waiting=self.in_error.deliver(cycle, plan, answers, known))
         if self.publisher is not None:
             self.publisher.write(cycle, self._published(spec, commit, answers))
         self._on_step("commit", cycle)
@@ -223,9 +187,9 @@ class CycleEngine:
                 self._state.declare(intent)
         else:
             self.before_cycle()
-            plan = self._plans.current(self._streams)
-            snapshots, without_tables = self._in_error.found_tables(plan)
-            self._in_error.announce(without_tables)
+            plan = self._plans.current()
+            snapshots, without_tables = self.in_error.found_tables(plan)
+            self.in_error.announce(without_tables)
             settings = self._catalog.settings()
             intent = Intent(
                 plan=plan.number,
@@ -248,25 +212,25 @@ class CycleEngine:
 
     def _attempted(
         self, batch: Batch | None, cycle: int, heartbeats: Mapping[str, int], offsets: Offsets | None
-    ) -> tuple[CycleSpec, Answered, Mapping[str, ArrivedRows], Batch | None]:
+    ) -> tuple[CycleSpec, Answered, Mapping[str, shedding.ArrivedRows], Batch | None]:
         """Decide on a cycle, and run it; again without a file at which it fails, if there is one."""
-        looked = None if batch is None else check_batch(batch)
+        looked = None if batch is None else bad_files.check_batch(batch)
         for name, columns in () if looked is None else looked.ignored.items():
             if name not in self._ignoring:
                 self._ignoring.add(name)
-                self._tell(f"stream '{name}': columns {', '.join(columns)} of its files are not declared, and ignored")
+                self.say(f"stream '{name}': columns {', '.join(columns)} of its files are not declared, and ignored")
         while True:
             spec = self._decide(cycle, heartbeats, offsets, {} if looked is None else looked.faults)
             self._on_step("begin", cycle)
             try:
                 readable = None if looked is None else looked.readable(spec.intent.bad_files)
-                came = {} if readable is None else count_arrived(readable, spec)
+                came = {} if readable is None else shedding.count_arrived(readable, spec)
                 if readable is not None:
-                    readable = without_shed_rows(readable, spec.intent.kept, cycle)
+                    readable = shedding.without_shed_rows(readable, spec.intent.kept, cycle)
                 answered, spec = self._evaluated(readable, spec, self.last)
                 return spec, answered, came, readable
             except Exception as error:
-                found, intent = file_at_fault(batch, error, spec.intent.bad_files), self._state.intent
+                found, intent = bad_files.file_at_fault(batch, error, spec.intent.bad_files), self._state.intent
                 if not found or intent is None:
                     raise
                 self._state.declare(replace(intent, bad_files=together(intent.bad_files, found)))
@@ -282,14 +246,14 @@ class CycleEngine:
             try:
                 return self._runner.run(batch, shared, last), spec
             except Exception as error:
-                if self._stopping.is_set() or file_at_fault(batch, error, spec.intent.bad_files):
+                if self._stopping.is_set() or bad_files.file_at_fault(batch, error, spec.intent.bad_files):
                     raise
                 found = evicted(self._islands, error, batch, shared, last)
                 if not found and was_of_the_moment:
                     raise
                 was_of_the_moment = not found
             if found:
-                self._in_error.announce(found)
+                self.in_error.announce(found)
                 spec = replace(spec, intent=replace(spec.intent, evicted={**spec.intent.evicted, **found}))
                 self._on_step("evict", cycle)
                 self._state.declare(spec.intent)
@@ -305,29 +269,23 @@ class CycleEngine:
 
     # -- parts of the record ------------------------------------------------------------------------------------------
 
-    def _with_missing_files(self, commit: Commit, spec: CycleSpec, *, everywhere: bool) -> dict[str, StreamState]:
-        """The streams of a commit, with the files of the cycle counted that were gone before they were read."""
-        streams = dict(commit.streams)
+    def _with_lost_files(self, commit: Commit, spec: CycleSpec, *, everywhere: bool) -> dict[str, StreamState]:
+        """The streams of a commit, with the files of the cycle counted that were gone before they were read, or are set
+        aside; the dead letter has the names of these."""
+        streams, bad = dict(commit.streams), spec.intent.bad_files
+        names = {f"stream_{state.number}": name for name, state in streams.items()}
         files = spec.intent.offsets and new_files(self._storage, spec.intent.offsets, self.last.offsets)
-        for source, paths in missing_files(self._spark, files or {}, everywhere=everywhere).items():
-            name = next((each for each, state in streams.items() if source == f"stream_{state.number}"), None)
-            if name is not None:
-                streams[name] = replace(streams[name], missing_files=streams[name].missing_files + len(paths))
-                self._tell(missing_files_message(name, commit.cycle, paths))
+        for source, paths in bad_files.missing_files(self._spark, files or {}, everywhere=everywhere).items():
+            if source in names:
+                state = streams[names[source]]
+                streams[names[source]] = replace(state, missing_files=state.missing_files + len(paths))
+                self.say(bad_files.missing_files_message(names[source], commit.cycle, paths))
+        for name in bad.keys() & streams.keys():
+            streams[name] = replace(streams[name], bad_files=streams[name].bad_files + len(bad[name]))
+            write_file_letters(self._storage, name, bad[name], spec.cycle)
+        for sentence in bad_files.sentences(bad):
+            self.say(sentence)
         return streams
-
-    def _with_bad_files(
-        self, streams: Mapping[str, StreamState], spec: CycleSpec, cycle: int
-    ) -> dict[str, StreamState]:
-        """The streams of a commit, with the files counted that are set aside; the dead letter has their names."""
-        counted = dict(streams)
-        for name, faults in spec.intent.bad_files.items():
-            if name in counted:
-                counted[name] = replace(counted[name], bad_files=counted[name].bad_files + len(faults))
-                write_file_letters(self._storage, name, faults, cycle)
-        for sentence in sentences(spec.intent.bad_files):
-            self._tell(sentence)
-        return counted
 
     def _with_islands(self, commit: Commit, batch: Batch | None, spec: CycleSpec) -> Commit:
         """A commit with what is held for the islands that are behind."""

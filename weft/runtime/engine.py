@@ -103,8 +103,8 @@ class Engine(CycleEngine):
             self._trigger = {}
         read = self._sources_of(streams)
         in_error = set(errors_of(self.last))
-        self._in_error.evict_unreadable()
-        self.try_again(in_error)
+        self.in_error.evict_unreadable()
+        self.in_error.try_again(in_error)
         self._ended.clear()
         try:
             self._begin(streams, read)
@@ -122,7 +122,6 @@ class Engine(CycleEngine):
         begun = {each.path for each in tables.values()} | self._islands.snapshots(self.last)
         parts = [self.last, *(each.commit for each in self.last.islands.values())]
         last = {each.path for part in parts for log, segments in part.logs.items() if log.is_table for each in segments}
-        self._tables.say = self.say
         self._tables.begin(registered, begun, last)
 
     def _streams_to_read(self) -> dict[int, Stream]:
@@ -157,7 +156,7 @@ class Engine(CycleEngine):
 
     def _begin(self, streams: Mapping[int, Stream], read: Sources) -> None:
         """Begin the streaming query over the sources of some streams."""
-        self._streams = streams
+        self._plans.streams = streams
         self._reader = Future()
         with self._sources_by_name():
             writer = read.union.writeStream.queryName("weft").foreachBatch(self._on_batch)
@@ -195,7 +194,7 @@ class Engine(CycleEngine):
             self._follow_wanted.clear()
             query = self._query
             streams = self._streams_to_read()
-            if query is None or not streams or self._streams is None or tuple(streams) == tuple(self._streams):
+            if query is None or not streams or tuple(streams) == tuple(self._plans.streams or streams):
                 return
             try:
                 read = self._sources_of(streams)
@@ -257,7 +256,7 @@ class Engine(CycleEngine):
         return not self._ended.is_set()
 
     def _explained(self, error: BaseException) -> EngineError:
-        streams = () if self._streams is None else self._streams.values()
+        streams = () if self._plans.streams is None else self._plans.streams.values()
         found = failure_of(self._failure or error, streams)
         return EngineError(str(found)) if found is self._failure else found
 
@@ -271,7 +270,7 @@ class Engine(CycleEngine):
         try:
             with self._between, _without_collections():
                 self._probe.check()
-                self.try_again(self._in_error.due(), CAUGHT_UP_AT_ONCE)
+                self.in_error.try_again(self.in_error.due(), CAUGHT_UP_AT_ONCE)
                 offsets = offsets_of(self._storage, batch_id)
                 self.cycle(self._reader.result().read(batch), batch_id, offsets=offsets)
             if self._is_finishing:
@@ -286,14 +285,14 @@ class Engine(CycleEngine):
     def _try_again_when_due(self) -> None:
         """Try queries in error again when it is time, also when no rows come and so no cycle begins."""
         while not self._ended.is_set():
-            self._in_error.wait()
-            if not self._in_error.due():
+            self.in_error.wait()
+            if not self.in_error.due():
                 continue
             with self._between:
                 if self._ended.is_set() or self._stopping.is_set():
                     return
                 try:
-                    self.try_again(self._in_error.due(), CAUGHT_UP_AT_ONCE)
+                    self.in_error.try_again(self.in_error.due(), CAUGHT_UP_AT_ONCE)
                 except Exception as error:
                     # What stops a retry, such as a full disk, stops the next cycle too, and is reported there.
                     self.say(reason_of(error))

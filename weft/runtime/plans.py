@@ -13,6 +13,8 @@ from weft.plan.query_list import QueryList, build
 class Plans:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        #: The streams that are read; None if all that are registered will be.
+        self.streams: Mapping[int, Stream] | None = None
         #: The newest plan that this process has used.
         self.newest: QueryList | None = None
         #: The numbers of streams and queries that it was made for.
@@ -25,12 +27,12 @@ class Plans:
         stored: QueryList = self._catalog.plan(number)
         return stored
 
-    def current(self, streams: Mapping[int, Stream] | None) -> QueryList:
-        """Return the plan of the `streams` that are read, or of all: the last one, or a new version if that differs."""
+    def current(self) -> QueryList:
+        """Return the plan of the streams that are read: the last one, or a new version if that differs."""
         if self.newest is None:
             self.newest = self._catalog.latest_plan()
         known = self.newest
-        streams = streams if streams is not None else self.registered_streams()
+        streams = self.streams if self.streams is not None else self.registered_streams()
         with self._catalog.transaction():
             number_of = self._catalog.running_numbers()
             registered = (tuple(streams), self._catalog.stream_numbers(), number_of)
@@ -58,11 +60,7 @@ class Plans:
         read = {stream.name for number, stream in streams.items() if numbers.get(stream.name, number) == number}
         found: dict[str, Query] = {}
         for query in self._catalog.running():
-            needed = leaves(query.relation)
-            if all(
-                name_of(leaf) in (found if isinstance(leaf, Answers) else read)
-                for leaf in needed
-                if not isinstance(leaf, Table)
-            ):
+            flowing = (leaf for leaf in leaves(query.relation) if not isinstance(leaf, Table))
+            if all(name_of(leaf) in (found if isinstance(leaf, Answers) else read) for leaf in flowing):
                 found[query.name] = query
         return tuple(found.values())

@@ -41,7 +41,7 @@ def _intent(cycle: int) -> str:
 class ProjectState:
     """The commits of a project, its files, and the copy of its catalog."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, root: str, memory_limit: int, on_step: Step) -> None:
+    def __init__(self, spark: SparkSession, catalog: Catalog, root: str, on_step: Step) -> None:
         """Open the state, and remove what an attempt that never committed has left behind.
 
         EngineError is raised unless the catalog and all files are those that the last commit was made with.
@@ -64,7 +64,7 @@ class ProjectState:
         self.last = read_commit(self.storage.read_bytes(newest), self.storage.path(newest)) if names else START
         _check_catalog(catalog, self.last, self.intent)
         check_files(self.last, self.storage)
-        self.files = AnswerFiles(self.storage, memory_limit, self.last.seals)
+        self.files = AnswerFiles(self.storage, catalog.settings().max_results, self.last.seals)
         self._sweep()
 
     def _check_owner(self, project: str) -> None:

@@ -54,8 +54,6 @@ class QueriesInError:
     islands: Islands
     outbox: SinkOutbox
     say: Callable[[str], None]
-    #: Gives the plan of what is registered now.
-    plan: Callable[[], QueryList]
     #: The queries that users want to be tried again now; other threads add to them.
     _resumed: set[str] = field(default_factory=set)
     _wanted: threading.Event = field(default_factory=threading.Event)
@@ -128,7 +126,7 @@ class QueriesInError:
 
     def _unreadable(self, island: Island) -> str | None:
         """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
-        plan = self.plan()
+        plan = self.plans.current()
         for each in islands_in(plan, {"": island}).values():
             part, _ = island_plan(plan, each)
             _, wrong = self.islands.tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
@@ -181,7 +179,7 @@ class QueriesInError:
         last = self.last
         if last.cycle < 0 or self.state.intent is not None:
             return
-        plan = self.plan()
+        plan = self.plans.current()
         _, evicted = self.found_tables(plan)
         if evicted:
             self.announce(evicted)

@@ -74,7 +74,7 @@ def test_more_memory_than_allowed_stops_the_query_and_loses_nothing(beside_oracl
     sentence = errors_of(run.engine.last)["totals"].sentence
     assert re.search(r"stream 'trades' need about .* MB .* are for totals: SET max_state_mb higher", sentence)
     run.loom.execute("SET max_state_mb = 100")
-    run.engine.try_again({"totals"})
+    run.engine.in_error.try_again({"totals"})
     (expected,) = run.oracle.oracle.cycle({"trades": named}, {}).values()
     assert len(expected) == run.loom.results("totals").num_rows
     run.cycles += 1

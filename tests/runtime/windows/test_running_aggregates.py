@@ -135,7 +135,7 @@ def test_more_groups_than_memory_allows_stop_the_query_and_lose_nothing(beside_o
     sentence = errors_of(run.engine.last)["ever"].sentence
     assert re.search(r"stream 'trades' that never close need about .* MB .* are for ever: SET max_state_mb", sentence)
     run.loom.execute("SET max_state_mb = 100")
-    run.engine.try_again({"ever"})
+    run.engine.in_error.try_again({"ever"})
     run.oracle.oracle.cycle({"trades": named}, {})
     run.cycles += 1
     assert run.take(trades=rows(10)) == ""

@@ -53,14 +53,17 @@ class TableSnapshots:
     """The snapshots that the cycles of one engine read, of folders that are `allowed` and `given` by Python code."""
 
     def __init__(
-        self, spark: SparkSession, storage: Storage, given: Mapping[str, GivenRows], allowed: Sequence[str] | None
+        self,
+        spark: SparkSession,
+        storage: Storage,
+        given: Mapping[str, GivenRows],
+        allowed: Sequence[str] | None,
+        say: Callable[[str], None],
     ) -> None:
-        self._spark, self._storage, self._given, self._allowed = spark, storage, given, allowed
+        self._spark, self._storage, self._given, self._allowed, self._say = spark, storage, given, allowed, say
         self._taken: dict[int, Segment] = {}
         #: The snapshots that this process has compared with their seals, or has written.
         self._checked: set[str] = set()
-        #: Receives sentences for the user.
-        self.say: Callable[[str], None] = lambda sentence: None
 
     def begin(self, tables: Mapping[int, Table], begun: set[str], last: set[str]) -> None:
         """Take snapshots of all tables, by number, as an engine starts; drop those that no cycle needs any more.
@@ -123,7 +126,7 @@ class TableSnapshots:
             try:
                 self._check(path)
             except StorageError as error:
-                self.say(f"table '{table.name}' is read again: {str(error).partition(';')[0]}")
+                self._say(f"table '{table.name}' is read again: {str(error).partition(';')[0]}")
         return path in self._checked
 
     def _check(self, path: str) -> None:
