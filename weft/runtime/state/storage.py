@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,16 @@ def local_uri(path: Path) -> str:
     return f"file://{path.resolve()}"
 
 
-class Storage(ABC):
-    """Small files under one root, written atomically: a reader sees all of a file or none of it."""
+class Storage:
+    """Small files under one root, written atomically: a reader sees all of a file or none of it.
 
-    def __init__(self, root: str) -> None:
+    The file system is any that Hadoop knows.
+    """
+
+    def __init__(self, spark: SparkSession, hadoop: Any, root: str) -> None:
         self.root = root
+        self._jvm: Any = spark.sparkContext._jvm
+        self._hadoop = hadoop
 
     @staticmethod
     def at(spark: SparkSession, root: str, *, is_private: bool = False) -> Storage:
@@ -39,46 +44,81 @@ class Storage(ABC):
         base = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(root.rstrip("/"))
         hadoop = base.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
         qualified = str(hadoop.makeQualified(base).toString())
-        if qualified.startswith("file:"):
-            return _LocalStorage(qualified, is_private)
-        return _HadoopStorage(spark, hadoop, qualified)
+        if not qualified.startswith("file:"):
+            return Storage(spark, hadoop, qualified)
+        storage = _LocalStorage(spark, hadoop, qualified)
+        if is_private:
+            private_folder(storage.folder)
+            flush(storage.folder.parent)
+        return storage
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
-    @abstractmethod
-    def exists(self, name: str) -> bool: ...
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
 
-    @abstractmethod
+    def exists(self, name: str) -> bool:
+        return bool(self._hadoop.exists(self._at(name)))
+
     def names(self, folder: str) -> list[str]:
         """The names of the files and folders in a folder; none if it does not exist."""
+        if not self.exists(folder):
+            return []
+        return sorted(str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder)))
 
-    @abstractmethod
-    def read_bytes(self, name: str) -> bytes: ...
+    def read_bytes(self, name: str) -> bytes:
+        with closing(self._hadoop.open(self._at(name))) as stream:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
 
-    @abstractmethod
-    def read_part(self, name: str, offset: int, length: int) -> bytes: ...
+    def read_part(self, name: str, offset: int, length: int) -> bytes:
+        with closing(self._hadoop.open(self._at(name))) as stream:
+            stream.seek(offset)
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream, length))
 
-    @abstractmethod
+    def _write_draft(self, name: str, data: bytes) -> None:
+        with closing(self._hadoop.create(self._at(_draft(name)), True)) as out:
+            out.write(bytearray(data))
+            out.hsync()
+
+    def _rename_draft(self, name: str) -> None:
+        if self.exists(name):
+            self._hadoop.delete(self._at(name), False)
+        if not self._hadoop.rename(self._at(_draft(name)), self._at(name)):
+            raise OSError("the draft could not be renamed")
+
     def delete(self, name: str) -> None:
         """Delete a file or folder; it is no error if it is not there."""
+        self._hadoop.delete(self._at(name), True)
 
-    @abstractmethod
     def persist(self, name: str) -> None:
-        """Make sure that a file or folder which Spark's tasks have written survives a power cut."""
+        """Make sure that what tasks have written survives a power cut; Hadoop opens no closed file to flush it."""
 
-    @abstractmethod
-    def _write_draft(self, name: str, data: bytes) -> None: ...
-
-    @abstractmethod
-    def _rename_draft(self, name: str) -> None: ...
-
-    @abstractmethod
     def seals(self, name: str) -> dict[str, Seal]:
         """Return the seals of the files in a folder, by name, or of a file, whose name here is empty.
 
         Files that Spark does not read, whose names begin with `_` or `.`, do not count.
         """
+        if not self.exists(name):
+            return {}
+        top, found = self._at(name), {}
+        if not self._hadoop.getFileStatus(top).isDirectory():
+            return {"": self._seal_of(top)}
+        prefix = f"{self._hadoop.makeQualified(top).toUri().getPath()}/"
+        files = self._hadoop.listFiles(top, True)
+        while files.hasNext():
+            path = files.next().getPath()
+            inside = str(path.toUri().getPath()).removeprefix(prefix)
+            if not _is_hidden(inside.split("/")):
+                found[inside] = self._seal_of(path)
+        return found
+
+    def _seal_of(self, path: Any) -> Seal:
+        """Java computes the same checksum, without handing the bytes over."""
+        checksum = self._jvm.java.util.zip.CRC32()
+        with closing(self._jvm.java.util.zip.CheckedInputStream(self._hadoop.open(path), checksum)) as stream:
+            size = self._jvm.org.apache.commons.io.IOUtils.consume(stream)
+        return Seal(int(size), int(checksum.getValue()))
 
     # -- records and seals --------------------------------------------------------------------------------------------
 
@@ -138,126 +178,55 @@ class Storage(ABC):
 class _LocalStorage(Storage):
     """A local disk. Bytes that went through Java would be copied three times on the way."""
 
-    def __init__(self, root: str, is_private: bool) -> None:
-        super().__init__(root)
-        self._root = Path("/" + root.removeprefix("file:").lstrip("/"))
-        if is_private:
-            private_folder(self._root)
-            flush(self._root.parent)
+    @cached_property
+    def folder(self) -> Path:
+        return Path("/" + self.root.removeprefix("file:").lstrip("/"))
 
     def exists(self, name: str) -> bool:
-        return (self._root / name).exists()
+        return (self.folder / name).exists()
 
     def names(self, folder: str) -> list[str]:
-        path = self._root / folder
+        path = self.folder / folder
         return sorted(os.listdir(path)) if path.exists() else []
 
     def read_bytes(self, name: str) -> bytes:
-        return (self._root / name).read_bytes()
+        return (self.folder / name).read_bytes()
 
     def read_part(self, name: str, offset: int, length: int) -> bytes:
-        with (self._root / name).open("rb") as file:
+        with (self.folder / name).open("rb") as file:
             file.seek(offset)
             return file.read(length)
 
     def _write_draft(self, name: str, data: bytes) -> None:
-        path = self._root / name
+        path = self.folder / name
         make_folder(path.parent)
         write_draft(path, data, is_private=False)
 
     def _rename_draft(self, name: str) -> None:
-        path = self._root / name
+        path = self.folder / name
         publish(draft_path(path), path, is_flushed=True)
 
     def delete(self, name: str) -> None:
-        path = self._root / name
+        path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
 
     def seals(self, name: str) -> dict[str, Seal]:
-        path = self._root / name
+        path = self.folder / name
         if path.is_file():
             return {"": seal_of_file(path)}
         files = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
         return {str(inside): seal_of_file(file) for inside, file in files.items() if not _is_hidden(inside.parts)}
 
     def persist(self, name: str) -> None:
-        path = self._root / name
+        path = self.folder / name
         flush_all(path)
         for parent in path.parents:
-            if not parent.is_relative_to(self._root):
+            if not parent.is_relative_to(self.folder):
                 break
             flush(parent)
-
-
-class _HadoopStorage(Storage):
-    """Any file system that Hadoop knows."""
-
-    def __init__(self, spark: SparkSession, hadoop: Any, root: str) -> None:
-        super().__init__(root)
-        self._jvm = spark.sparkContext._jvm
-        self._hadoop = hadoop
-
-    def _at(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self.path(name))
-
-    def exists(self, name: str) -> bool:
-        return bool(self._hadoop.exists(self._at(name)))
-
-    def names(self, folder: str) -> list[str]:
-        if not self.exists(folder):
-            return []
-        return sorted(str(status.getPath().getName()) for status in self._hadoop.listStatus(self._at(folder)))
-
-    def read_bytes(self, name: str) -> bytes:
-        with closing(self._hadoop.open(self._at(name))) as stream:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-
-    def read_part(self, name: str, offset: int, length: int) -> bytes:
-        with closing(self._hadoop.open(self._at(name))) as stream:
-            stream.seek(offset)
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream, length))
-
-    def _write_draft(self, name: str, data: bytes) -> None:
-        with closing(self._hadoop.create(self._at(_draft(name)), True)) as out:
-            out.write(bytearray(data))
-            out.hsync()
-
-    def _rename_draft(self, name: str) -> None:
-        if self.exists(name):
-            self._hadoop.delete(self._at(name), False)
-        if not self._hadoop.rename(self._at(_draft(name)), self._at(name)):
-            raise OSError("the draft could not be renamed")
-
-    def delete(self, name: str) -> None:
-        self._hadoop.delete(self._at(name), True)
-
-    def seals(self, name: str) -> dict[str, Seal]:
-        if not self.exists(name):
-            return {}
-        top, found = self._at(name), {}
-        if not self._hadoop.getFileStatus(top).isDirectory():
-            return {"": self._seal_of(top)}
-        prefix = f"{self._hadoop.makeQualified(top).toUri().getPath()}/"
-        files = self._hadoop.listFiles(top, True)
-        while files.hasNext():
-            path = files.next().getPath()
-            inside = str(path.toUri().getPath()).removeprefix(prefix)
-            if not _is_hidden(inside.split("/")):
-                found[inside] = self._seal_of(path)
-        return found
-
-    def _seal_of(self, path: Any) -> Seal:
-        """Java computes the same checksum, without handing the bytes over."""
-        checksum = self._jvm.java.util.zip.CRC32()
-        with closing(self._jvm.java.util.zip.CheckedInputStream(self._hadoop.open(path), checksum)) as stream:
-            size = self._jvm.org.apache.commons.io.IOUtils.consume(stream)
-        return Seal(int(size), int(checksum.getValue()))
-
-    def persist(self, name: str) -> None:
-        """Nothing can be done: a file that is closed cannot be opened to flush it."""
 
 
 def _is_hidden(parts: Sequence[str]) -> bool:
