@@ -29,7 +29,7 @@ _NOT_NEEDED = {
     "delivery/#.newest",
     "delivery/#.parcel",
     "replay/#/ready/#-#.parquet",
-    "state/answers/#.arrows",
+    "state/answers/#.msgpack",
     "state/dead-letter/trades/#/part-#-#-c#.json",
     "state/intents/#.json",
     "state/segments/#/streams/stream=#/reason=malformed/part-#-#.c#.lz#hadoop.parquet",

@@ -42,14 +42,14 @@ def test_the_answers_on_disk_stay_bounded_over_restarts(spark: SparkSession, tmp
         files.write(cycle, {"q": numbers(cycle, cycle)})
         files.committed()
         sealed = files.seals
-    kept = sorted((tmp_path / "answers").glob("*.arrows"))
+    kept = sorted((tmp_path / "answers").glob("*.msgpack"))
     assert [int(file.stem) for file in kept] == [27, 28, 29]
 
 
 def test_answers_of_many_queries_share_a_file(spark: SparkSession, tmp_path: Path) -> None:
     answers = {"a": numbers(1, 2), "b": pa.table({"y": ["z"]})}
     AnswerFiles(Storage.at(spark, tmp_path.as_uri()), 10, {}).write(3, answers)
-    (file,) = (tmp_path / "answers").glob("*.arrows")
+    (file,) = (tmp_path / "answers").glob("*.msgpack")
     data = file.read_bytes()
     assert answers_in(data, "a") == answers["a"]
     assert answers_in(data, "b") == answers["b"]
@@ -58,7 +58,7 @@ def test_answers_of_many_queries_share_a_file(spark: SparkSession, tmp_path: Pat
 
 def test_the_answers_of_one_cycle_on_disk_are_bounded_per_query(spark: SparkSession, tmp_path: Path) -> None:
     AnswerFiles(Storage.at(spark, tmp_path.as_uri()), 3, {}).write(0, {"q": numbers(*range(10)), "r": numbers(1)})
-    (file,) = (tmp_path / "answers").glob("*.arrows")
+    (file,) = (tmp_path / "answers").glob("*.msgpack")
     assert answers_in(file.read_bytes(), "q") == numbers(7, 8, 9)
     assert answers_in(file.read_bytes(), "r") == numbers(1)
 

@@ -112,14 +112,14 @@ class StorageProbe:
 
     def check(self) -> None:
         """Raise StorageError if an executor that was not probed before does not share the directory."""
-        if not _is_one_process(self._spark) and self._running() - self._executors:
-            self._probe()
-            self._executors = self._running()
-
-    def _running(self) -> frozenset[str]:
+        if _is_one_process(self._spark):
+            return
         # The driver is among them.
         infos = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return frozenset(f"{each.host()}:{each.port()}" for each in infos)
+        running = frozenset(f"{each.host()}:{each.port()}" for each in infos)
+        if running - self._executors:
+            self._probe()
+            self._executors = running
 
     def _probe(self) -> None:
         """Exchange files with all executors. Spark does it in Java: executors may have no Python."""

@@ -15,7 +15,7 @@ from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.checkpoint import CHECKPOINT, Checkpoint, lists_of, made_anew
 from weft.runtime.state.checkpoint import FOLDER as FILE_LISTS
-from weft.runtime.state.checksums import damaged, read_record, sealed
+from weft.runtime.state.checksums import damaged, opened, sealed
 from weft.runtime.state.commits import START, Commit, Intent, check_files, read_commit, with_seals
 from weft.runtime.state.continuity import folder_in, garbage
 from weft.runtime.state.storage import Storage, local_uri
@@ -202,7 +202,7 @@ def refuse_other_sources(directory: Path, *, named: bool) -> None:
     """Raise EngineError if the project in a directory has run with sources that are not `named` alike."""
     known = directory / "state" / "sources.json"
     if known.exists():
-        _refuse_other_sources(read_record(known)["named"], named)
+        _refuse_other_sources(opened(known.read_bytes(), str(known))["named"], named)
 
 
 def _refuse_other_sources(known: bool, named: bool) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,6 @@ from weft.runtime.stages.joins.stored_network import Numbers
 from weft.runtime.stages.statistics import CYCLE, facts
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying
-from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import event_time_after
 
@@ -70,12 +69,16 @@ class Progress:
     watermarks: Mapping[str, int | None]
     #: By how many seconds the cycle took longer than the interval between cycles.
     overrun: float
-    #: Counts the open windows, on request only: there may be thousands of queries.
-    count_open_windows: Callable[[], int] = field(repr=False, compare=False)
+    _commit: Commit = field(repr=False, compare=False)
+    _plan: QueryList | None = field(repr=False, compare=False)
 
     @cached_property
     def open_windows(self) -> int:
-        return self.count_open_windows()
+        """How many window instances have begun and not yet closed; counted on request, over all queries."""
+        if self._plan is None:
+            return 0
+        event_time, known = event_time_after(self._commit, self._plan), self._commit.queries
+        return sum(event_time.open_instances(each.relation) for each in self._plan.queries if each.name in known)
 
 
 def progress_of(
@@ -104,16 +107,9 @@ def progress_of(
             for name, state in commit.streams.items()
         },
         overrun=overrun,
-        count_open_windows=partial(_open_windows, commit, plan),
+        _commit=commit,
+        _plan=plan,
     )
-
-
-def _open_windows(commit: Commit, plan: QueryList | None) -> int:
-    """How many window instances have begun and not yet closed, over all queries."""
-    if plan is None:
-        return 0
-    event_time = event_time_after(commit, plan)
-    return sum(event_time.open_instances(each.relation) for each in plan.queries if each.name in commit.queries)
 
 
 # -- statistics -------------------------------------------------------------------------------------------------------
@@ -191,23 +187,20 @@ class Recorder:
             keys: dict[str, int] = {}
             if reduced is not None:
                 measured["partials"] = len(reduced.partials)
-                keys = _keys(reduced)
+                # Without keys there is one group, which says nothing.
+                keys = {key_set(of): count for of, count in reduced.weave.key_counts().items() if of}
                 numbers[f"keys:{name}"] = dict(keys)
                 numbers[f"conditions:{name}"] = dict(selectivities(reduced.partials, answered.commit.cycle))
             numbers[f"executors:{name}"] = {
                 key_set(of): host.partials for of, host in answered.hosts.get(name, {}).items() if host.on_executors
             }
             numbers[f"stream:{name}"] = measured
-            numbers[f"facts:{name}"] = dict(self._learn(name, measured, keys).numbers())
+            pace = self._pace.setdefault(int(measured["number"]), deque(maxlen=_PACED_BY))
+            if measured["ticks"] > 0:
+                pace.append((int(measured["rows"]), int(measured["ticks"])))
+            learnt = self.facts()[name] = self.facts().get(name, Facts()).seen(pace, keys)
+            numbers[f"facts:{name}"] = dict(learnt.numbers())
         return {key: each for key, each in numbers.items() if each}
-
-    def _learn(self, stream: str, measured: Mapping[str, int | float], keys: Mapping[str, int]) -> Facts:
-        """What is known of a stream after a cycle."""
-        pace = self._pace.setdefault(int(measured["number"]), deque(maxlen=_PACED_BY))
-        if measured["ticks"] > 0:
-            pace.append((int(measured["rows"]), int(measured["ticks"])))
-        learnt = self.facts()[stream] = self.facts().get(stream, Facts()).seen(pace, keys)
-        return learnt
 
 
 def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | float]:
@@ -223,11 +216,6 @@ def _grown(stream: Stream, commit: Commit, last: Commit) -> dict[str, int | floa
     if clock_type(stream) == TIMESTAMP and numbers["ticks"]:
         numbers["rows_per_event_second"] = numbers["rows"] * _SECOND / numbers["ticks"]
     return numbers
-
-
-def _keys(reduced: ReducedRows) -> dict[str, int]:
-    """How many different keys there have been, by key set; without keys there is one group, which says nothing."""
-    return {key_set(keys): count for keys, count in reduced.weave.key_counts().items() if keys}
 
 
 def selectivities(partials: Partials, cycle: int) -> dict[str, float]:

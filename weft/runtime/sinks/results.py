@@ -1,8 +1,7 @@
 """The newest answers of all queries on disk, where other processes read them without Spark: a file for each cycle.
 
-A file is a sequence of Arrow streams, one per query, then a JSON index {query: [start, length, rows]} and its length in
-eight bytes. The newest commit has the seals of the files that count. They are a cache, and so not among the segments of
-the state: a file that is damaged is left out.
+A file has the count of rows and an Arrow stream by query, as MessagePack. The newest commit has the seals of the files
+that count. They are a cache, and so not among the segments of the state: a file that is damaged is left out.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -24,7 +24,10 @@ from weft.runtime.state.storage import Storage
 
 #: The folder in the state directory.
 FOLDER = "answers"
-_INDEX_LENGTH = 8
+_ENDING = ".msgpack"
+
+#: What a file has by query: the count of rows, and the rows.
+_Answers: TypeAlias = Mapping[str, tuple[int, memoryview]]
 
 
 class AnswerFiles:
@@ -49,7 +52,7 @@ class AnswerFiles:
         if data is None or wrong is not None:
             self.damages.append(damage(self._storage.path(path), wrong or ""))
         else:
-            self._rows[path], self._seals[path] = sum(rows for _, _, rows in _index(data).values()), seal
+            self._rows[path], self._seals[path] = sum(rows for rows, _ in _answers_in(data).values()), seal
 
     @property
     def seals(self) -> dict[str, Seals]:
@@ -62,9 +65,9 @@ class AnswerFiles:
         """
         if not answers or not self._limit:
             return
-        path = f"{FOLDER}/{cycle:012d}{island and f'.{island}'}.arrows"
+        path = f"{FOLDER}/{cycle:012d}{island and f'.{island}'}{_ENDING}"
         newest = {query: table.slice(max(0, table.num_rows - self._limit)) for query, table in answers.items()}
-        data = _packed(newest)
+        data = msgspec.msgpack.encode({name: (table.num_rows, streamed(table)) for name, table in newest.items()})
         self._storage.write_bytes(path, data)
         self._rows[path], self._seals[path] = sum(table.num_rows for table in newest.values()), seal_of(data)
         while len(self._seals) > 1 and sum(self._rows[each] for each in self._seals) > self._limit:
@@ -78,7 +81,7 @@ class AnswerFiles:
 
 def sealed_answers(sealed: Mapping[str, Seals]) -> dict[str, Seal]:
     """Return the files of answers in a commit, with their seals, oldest first."""
-    return {path: sealed[path][""] for path in sorted(sealed) if path.startswith(f"{FOLDER}/")}
+    return {path: sealed[path][""] for path in sorted(sealed) if path.startswith(FOLDER) and path.endswith(_ENDING)}
 
 
 def damage(path: str, wrong: str) -> str:
@@ -89,28 +92,13 @@ def damage(path: str, wrong: str) -> str:
 
 def answers_in(data: bytes, query: str) -> pa.Table | None:
     """Return a query's answers in the bytes of a file; None if it has none there."""
-    index = _index(data)
-    if query not in index:
-        return None
-    start, size, _ = index[query]
-    return table_of(memoryview(data)[start : start + size])
+    found = _answers_in(data).get(query)
+    return None if found is None else table_of(found[1])
 
 
-def _index(data: bytes) -> dict[str, list[int]]:
-    end = len(data) - _INDEX_LENGTH
-    length = int.from_bytes(data[end:], "big")
-    index: dict[str, list[int]] = msgspec.json.decode(data[end - length : end])
-    return index
-
-
-def _packed(answers: Mapping[str, pa.Table]) -> bytes:
-    parts, index, start = [], {}, 0
-    for name, table in answers.items():
-        parts.append(streamed(table))
-        index[name] = [start, len(parts[-1]), table.num_rows]
-        start += len(parts[-1])
-    packed = msgspec.json.encode(index)
-    return b"".join([*parts, packed, len(packed).to_bytes(_INDEX_LENGTH, "big")])
+def _answers_in(data: bytes) -> _Answers:
+    found: _Answers = msgspec.msgpack.decode(data, type=_Answers)
+    return found
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

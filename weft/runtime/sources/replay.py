@@ -28,7 +28,7 @@ from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.files.atomic import draft_path, flush_all, private_folder, publish
 from weft.runtime.engine_errors import SourceError
-from weft.runtime.state.checksums import Seal, damaged, fault, read_record, seal_of_file, sealed
+from weft.runtime.state.checksums import Seal, Seals, damaged, fault, opened, seal_of_file, sealed
 from weft.sql import durations
 
 FORMAT = "replay"
@@ -60,16 +60,17 @@ def _cut_into(stream: Stream, folder: Path, target: str) -> None:
     for name in ("ready", "waiting"):
         private_folder(folder / name)
     _cut(_sorted(stream), stream, folder / target)
-    seals = {file.name: list(seal_of_file(file)) for file in (folder / target).iterdir()}
+    seals = {file.name: seal_of_file(file) for file in (folder / target).iterdir()}
     (folder / _STEPS).write_bytes(sealed(_STEPS, seals))
 
 
-def _steps(folder: Path) -> dict[str, Seal]:
+def _steps(folder: Path) -> Seals:
     """The seals of all steps of a replay, by name."""
     file = folder / _STEPS
     if not file.exists():
         raise damaged(str(file), "is missing")
-    return {name: Seal(*seal) for name, seal in read_record(file).items()}
+    steps: Seals = opened(file.read_bytes(), str(file), Seals)
+    return steps
 
 
 def _damages(folder: Path) -> dict[str, str]:

@@ -177,8 +177,6 @@ _FOOTER = 1 << 16
 _LONG_FOOTER = 1 << 24
 _LINE = 1 << 20
 
-_MAGIC = b"PAR1"
-
 
 @dataclass(frozen=True)
 class FileFindings:
@@ -217,10 +215,9 @@ class FileCheck:
     def findings(self, file: SourceFile) -> FileFindings:
         """Check a file. One that no longer exists has no fault: Spark passes over it."""
         try:
-            if self._format in ("parquet", "orc"):
-                self._compare(columns_of(file, self._format))
-            elif self._format in ("csv", "json"):
+            if self._format in ("csv", "json"):
                 return FileFindings(header=self._look_at_text(file))
+            self._compare(columns_of(file, self._format))
         except FileNotFoundError:
             return FileFindings()
         except PermissionError:
@@ -231,15 +228,20 @@ class FileCheck:
 
     def _compare(self, found: Mapping[str, Sequence[pa.DataType]]) -> None:
         """Raise Unreadable unless every declared column is there once, with a type that is exact."""
-        missing = [each.name for each in self._fields if each.name.lower() not in found]
-        if missing:
-            raise Unreadable(f"has no column {', '.join(missing)}")
+        self._look_for_columns([name for name, types in found.items() for _ in types], "")
         for each in self._fields:
-            types = found[each.name.lower()]
-            if len(types) > 1:
-                raise Unreadable(f"has column {each.name} {len(types)} times")
-            if not is_exact(each.type, types[0], self._format):
-                raise Unreadable(f"has {each.name} as {types[0]}, which cannot be read as {each.type} exactly")
+            (type_,) = found[each.name.lower()]
+            if not is_exact(each.type, type_, self._format):
+                raise Unreadable(f"has {each.name} as {type_}, which cannot be read as {each.type} exactly")
+
+    def _look_for_columns(self, names: Sequence[str], where: str) -> None:
+        """Raise Unreadable unless every declared column is once among some names in small letters."""
+        missing = [each.name for each in self._fields if each.name.lower() not in names]
+        if missing:
+            raise Unreadable(f"has no column {', '.join(missing)}{where}")
+        for each in self._fields:
+            if (times := names.count(each.name.lower())) > 1:
+                raise Unreadable(f"has column {each.name} {times} times{where}")
 
     def _look_at_text(self, file: SourceFile) -> tuple[str, ...] | None:
         """The header of a file, if it has one; raise Unreadable unless it is text and the header fits."""
@@ -248,25 +250,17 @@ class FileCheck:
             _check_utf8(file)
         has_header = self._format == "csv" and self._options.get("header", "false").lower() == "true"
         header = self._header(file) if has_header else None
-        if header is None:
-            return None
-        names = [name.lower() for name in header]
-        missing = [each.name for each in self._fields if each.name.lower() not in names]
-        if missing:
-            raise Unreadable(f"has no column {', '.join(missing)} in its header")
-        twice = next((each.name for each in self._fields if names.count(each.name.lower()) > 1), None)
-        if twice is not None:
-            raise Unreadable(f"has column {twice} {names.count(twice.lower())} times in its header")
+        if header is not None:
+            self._look_for_columns([name.lower() for name in header], " in its header")
         return header
 
     def _header(self, file: SourceFile) -> tuple[str, ...] | None:
         """The names in the first line that is neither empty nor a comment; None if there is no such line."""
         try:
             head = file.head(_LINE)
-        except (EOFError, ValueError) as error:
-            raise Unreadable(f"cannot be unpacked: {error}") from error
-        except OSError as error:
-            if isinstance(error, FileNotFoundError | PermissionError) or not file.path.lower().endswith(_PACKED):
+        except (EOFError, ValueError, OSError) as error:
+            is_of_system = isinstance(error, FileNotFoundError | PermissionError)
+            if is_of_system or (isinstance(error, OSError) and not file.path.lower().endswith(_PACKED)):
                 raise
             raise Unreadable(f"cannot be unpacked: {error}") from error
         try:
@@ -308,7 +302,7 @@ def columns_of(file: SourceFile, format_: str) -> dict[str, list[pa.DataType]]:
 def _parquet_columns(file: SourceFile) -> Iterator[tuple[str, pa.DataType]]:
     size, end = file.size(), file.tail(_FOOTER)
     length = int.from_bytes(end[-8:-4], "little") + 8
-    if size < 12 or end[-4:] != _MAGIC or length > size:
+    if size < 12 or end[-4:] != b"PAR1" or length > size:
         raise Unreadable("is not a whole Parquet file")
     try:
         metadata = pq.read_metadata(pa.BufferReader(end if length <= len(end) else file.tail(length)))
@@ -322,16 +316,13 @@ def _parquet_columns(file: SourceFile) -> Iterator[tuple[str, pa.DataType]]:
         yield each.name, pa.timestamp("us") if each.name in legacy else each.type
 
 
-def _orc_columns(file: SourceFile) -> Iterator[tuple[str, pa.DataType]]:
-    try:
-        schema = orc.ORCFile(pa.BufferReader(file.tail(_FOOTER))).schema
-    except (pa.ArrowException, OSError):
+def _orc_columns(file: SourceFile) -> list[tuple[str, pa.DataType]]:
+    for length in (_FOOTER, _LONG_FOOTER):
         try:
-            schema = orc.ORCFile(pa.BufferReader(file.tail(_LONG_FOOTER))).schema
+            return [(each.name, each.type) for each in orc.ORCFile(pa.BufferReader(file.tail(length))).schema]
         except (pa.ArrowException, OSError) as error:
-            raise Unreadable(f"is not a whole ORC file ({_first_line(error)})") from error
-    for each in schema:
-        yield each.name, each.type
+            fault = error
+    raise Unreadable(f"is not a whole ORC file ({_first_line(fault)})") from fault
 
 
 def _check_utf8(file: SourceFile) -> None:

@@ -56,20 +56,12 @@ def _checksum(place: str, text: bytes) -> int:
     return crc32(text, crc32(place.rpartition("/")[2].encode()))
 
 
-def read_record(path: Path) -> Any:
-    return opened(path.read_bytes(), str(path))
-
-
 def damaged(place: str, wrong: str) -> StorageError:
     """Return the error for a file of the state that cannot be trusted; `wrong` continues the file's name."""
     file = place.removeprefix("file:")
     return StorageError(
         f"{file} {wrong}; restore the project directory from a copy, or remove its state directory to begin afresh"
     )
-
-
-#: Bytes of a file that are read at once.
-_READ_AT_ONCE = 1 << 20
 
 
 class Seal(NamedTuple):
@@ -90,7 +82,7 @@ def seal_of(data: bytes) -> Seal:
 def seal_of_file(path: Path) -> Seal:
     size = checksum = 0
     with path.open("rb") as file:
-        while piece := file.read(_READ_AT_ONCE):
+        while piece := file.read(1 << 20):
             size, checksum = size + len(piece), crc32(piece, checksum)
     return Seal(size, checksum)
 
@@ -109,14 +101,10 @@ def fault(seal: Seal, found: Seal | bytes | None) -> str | None:
     return None if found == seal else "has been changed (its checksum differs)"
 
 
-def faults(place: str, sealed: Seals, found: Seals) -> list[tuple[str, str]]:
-    """Return the files at a place that are not as sealed, each with what is wrong."""
-    wrong = {name: fault(seal, found.get(name)) for name, seal in sealed.items()}
-    wrong |= dict.fromkeys(found.keys() - sealed.keys(), "does not belong to the project")
-    return [(f"{place}/{name}" if name else place, text) for name, text in wrong.items() if text is not None]
-
-
 def check(place: str, sealed: Seals, found: Seals) -> None:
     """Raise StorageError unless the files at a place are as sealed."""
-    for file, wrong in faults(place, sealed, found):
-        raise damaged(file, wrong)
+    wrong = {name: fault(seal, found.get(name)) for name, seal in sealed.items()}
+    wrong |= dict.fromkeys(found.keys() - sealed.keys(), "does not belong to the project")
+    for name, text in wrong.items():
+        if text is not None:
+            raise damaged(f"{place}/{name}" if name else place, text)
