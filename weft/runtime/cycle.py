@@ -35,7 +35,6 @@ from weft.runtime.stages.operators import (
     Operator,
     OperatorId,
     PlannedQueries,
-    QueryRoot,
     StageKind,
     logged,
     needed_of_logs,
@@ -186,10 +185,26 @@ class CycleRunner:
             return self._committed[2], present
         queries = running_queries(spec.plan, present, spec.cycle)
         known = continued(present, queries)
-        whole = {name: each for name, each in queries.items() if self._is_whole(name, each, known, spec.intent.sharing)}
+        # Whether a query is answered from shared partials, and whether its operators are shared with other queries, is
+        # decided in its first cycle, which may be this.
+        begun, sharing, can_weave = known.queries, spec.intent.sharing, self._windows.can_weave
+        whole = {
+            name: each
+            for name, each in queries.items()
+            if (begun[name].woven if name in begun else sharing and can_weave(each.query, each.start.number))
+        }
         alone = {name: each for name, each in queries.items() if name not in whole}
-        shared = {name for name, each in alone.items() if _is_shared(name, each, known, spec.intent.sharing)}
-        roots = self._roots(alone, shared, known)
+        shared = {
+            name
+            for name, each in alone.items()
+            if (begun[name].shared if name in begun else sharing and each.query.sharing)
+        }
+        # Those that are planned already keep their roots.
+        numbers = {each.start.number for each in alone.values()}
+        roots = {number: root for number, root in self._planned.roots.items() if number in numbers}
+        others = {name: each for name, each in alone.items() if each.start.number not in roots}
+        found = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
+        roots |= {alone[name].start.number: root for name, root in found.items()}
 
         def stage_of(query: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:
             if id_.query >= 0:
@@ -198,24 +213,9 @@ class CycleRunner:
                 return StageKind(known.evaluators[id_.text])
             return stage_for(relation, id_, query.start.first, self._windows.can_weave)
 
-        others = operators_of(alone, {name: roots[each.start.number] for name, each in alone.items()}, stage_of)
-        operators = (*map(whole_query, whole.values()), *others)
+        single = operators_of(alone, {name: roots[each.start.number] for name, each in alone.items()}, stage_of)
+        operators = (*map(whole_query, whole.values()), *single)
         return PlannedQueries(queries, operators, roots, frozenset(shared)), known
-
-    def _roots(self, queries: Mapping[str, RunningQuery], shared: set[str], known: Commit) -> dict[int, QueryRoot]:
-        """The roots of some queries, by number; those that are planned already keep theirs."""
-        numbers = {each.start.number for each in queries.values()}
-        roots = {number: root for number, root in self._planned.roots.items() if number in numbers}
-        others = {name: each for name, each in queries.items() if each.start.number not in roots}
-        found = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
-        return roots | {queries[name].start.number: root for name, root in found.items()}
-
-    def _is_whole(self, name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:
-        """Whether a query is answered from shared partials: as decided in its first cycle, which may be this."""
-        state = last.queries.get(name)
-        if state is not None:
-            return state.woven
-        return sharing and self._windows.can_weave(query.query, query.start.number)
 
     # -- the record ---------------------------------------------------------------------------------------------------
 
@@ -275,9 +275,3 @@ class CycleRunner:
             is_woven, is_shared = name in planned.whole, name in planned.shared
             states[name] = QueryState(start.number, start.first, start.largest, counted, is_woven, is_shared, record)
         return states
-
-
-def _is_shared(name: str, query: RunningQuery, last: Commit, sharing: bool) -> bool:
-    """Whether a query's operators are shared with other queries: as decided in its first cycle, which may be this."""
-    state = last.queries.get(name)
-    return state.shared if state is not None else sharing and query.query.sharing

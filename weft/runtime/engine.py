@@ -219,7 +219,9 @@ class Engine(CycleEngine):
         if not self._ended.wait(timeout):
             return False
         if self._spark_error is not None and not self._stopping.is_set():
-            raise self._explained(self._spark_error) from self._spark_error
+            streams = () if self._plans.streams is None else self._plans.streams.values()
+            found = failure_of(self._failure or self._spark_error, streams)
+            raise (EngineError(str(found)) if found is self._failure else found) from self._spark_error
         return True
 
     def stop(self) -> None:
@@ -254,11 +256,6 @@ class Engine(CycleEngine):
     @property
     def is_running(self) -> bool:
         return not self._ended.is_set()
-
-    def _explained(self, error: BaseException) -> EngineError:
-        streams = () if self._plans.streams is None else self._plans.streams.values()
-        found = failure_of(self._failure or error, streams)
-        return EngineError(str(found)) if found is self._failure else found
 
     # -- between Spark's micro-batches and cycles ---------------------------------------------------------------------
 

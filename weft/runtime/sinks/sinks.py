@@ -30,7 +30,7 @@ from weft.catalog import Catalog
 from weft.runtime.engine_errors import SinkError, StorageError
 from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 from weft.runtime.spark.spark_failures import reason_of
-from weft.runtime.state.commits import KeptAnswers, Trouble, Waiting
+from weft.runtime.state.commits import KeptAnswers, Trouble, Waiting, lost_with
 from weft.runtime.state.storage import Storage
 from weft.sql.names import folder_of, sink_refusal
 
@@ -238,14 +238,15 @@ class SinkOutbox:
         """The records without the oldest answers, if more wait than may."""
         total = sum(kept.bytes for each in waiting.values() for kept in each.answers)
         while total > self._catalog.settings().error_retention:
-            behind = [name for name, each in waiting.items() if each.answers]
-            name = min(behind, key=lambda each: waiting[each].answers[0].cycle)
-            total -= waiting[name].answers[0].bytes
-            if waiting[name].lost is None:
+            behind = {name: each for name, each in waiting.items() if each.answers}
+            name, record = min(behind.items(), key=lambda each: each[1].answers[0].cycle)
+            oldest, *others = record.answers
+            total -= oldest.bytes
+            if record.lost is None:
                 self._say(
                     f"query '{name}' lacks answers from now on: more wait for its sink than error_retention allows"
                 )
-            waiting[name] = waiting[name].without_oldest()
+            waiting[name] = replace(record, answers=tuple(others), lost=lost_with(record.lost, oldest.cycle))
         return waiting
 
 

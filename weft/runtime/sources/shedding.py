@@ -81,43 +81,37 @@ def count_arrived(batch: Batch, spec: CycleSpec) -> dict[str, ArrivedRows]:
     """Count the rows that have come of the streams that shed rows in a cycle, by name; empty if none do."""
     if spec.intent.kept >= WHOLE:
         return {}
-    found = {each.name: ArrivedRows(0, None) for each in spec.plan.streams if each.shed_allowed}
+    arrived = {each.name: ArrivedRows(0, None) for each in spec.plan.streams if each.shed_allowed}
     for part in batch.parts:
-        found |= _arrived_in(part, spec.intent.latest)
-    return found
+        measures = []
+        for at, stream in _shedding(part).items():
+            here = f"CASE WHEN {STREAM} = {at}"
+            clock, (least, most) = clock_sql(stream, tagged=True), clock_bounds(stream, spec.intent.latest)
+            measures.append(f"count({here} THEN 1 END) AS rows_{at}")
+            measures.append(f"max({here} AND {clock} BETWEEN {least}L AND {most}L THEN {clock} END) AS latest_{at}")
+        for found in part.frame.selectExpr(*measures).toArrow().to_pylist() if measures else ():
+            for at, stream in _shedding(part).items():
+                arrived[stream.name] = ArrivedRows(found[f"rows_{at}"], found[f"latest_{at}"])
+    return arrived
 
 
 def _shedding(part: BatchPart) -> dict[int, Stream]:
     return {at: each for at, each in part.streams.items() if each.shed_allowed}
 
 
-def _arrived_in(part: BatchPart, latest: Clock) -> dict[str, ArrivedRows]:
-    measures, streams = [], _shedding(part)
-    for number, stream in streams.items():
-        here = f"CASE WHEN {STREAM} = {number}"
-        clock, (least, most) = clock_sql(stream, tagged=True), clock_bounds(stream, latest)
-        measures.append(f"count({here} THEN 1 END) AS rows_{number}")
-        measures.append(f"max({here} AND {clock} BETWEEN {least}L AND {most}L THEN {clock} END) AS latest_{number}")
-    if not measures:
-        return {}
-    (found,) = part.frame.selectExpr(*measures).toArrow().to_pylist()
-    return {each.name: ArrivedRows(found[f"rows_{at}"], found[f"latest_{at}"]) for at, each in streams.items()}
-
-
 def without_shed_rows(batch: Batch, kept: int, cycle: int) -> Batch:
     """The rows of a batch that take part in a cycle."""
-    return batch if kept >= WHOLE else Batch([_without_shed_rows(part, kept, cycle) for part in batch.parts])
 
+    def rows(part: BatchPart) -> BatchPart:
+        # A number below `WHOLE` follows from a row's values, another one in every cycle.
+        left_out = " OR ".join(
+            f"({STREAM} = {at} AND pmod(xxhash64({', '.join(slots(each.fields))}, {cycle}L), {WHOLE}L) >= {kept})"
+            for at, each in _shedding(part).items()
+        )
+        taken = f"{CORRUPT} IS NOT NULL OR NOT ({left_out})"
+        return replace(part, frame=part.frame.where(taken)) if left_out else part
 
-def _without_shed_rows(part: BatchPart, kept: int, cycle: int) -> BatchPart:
-    # A number below `WHOLE` follows from a row's values, another one in every cycle.
-    left_out = " OR ".join(
-        f"({STREAM} = {at} AND pmod(xxhash64({', '.join(slots(each.fields))}, {cycle}L), {WHOLE}L) >= {kept})"
-        for at, each in _shedding(part).items()
-    )
-    if not left_out:
-        return part
-    return replace(part, frame=part.frame.where(f"{CORRUPT} IS NOT NULL OR NOT ({left_out})"))
+    return batch if kept >= WHOLE else Batch([*map(rows, batch.parts)])
 
 
 def with_shed_rows(commit: Commit, last: Commit, spec: CycleSpec, came: Mapping[str, ArrivedRows]) -> Commit:

@@ -111,9 +111,11 @@ def failure_of(error: BaseException, streams: Iterable[Stream] = (), what: str =
     if "OutOfMemoryError" in said or "Java heap space" in said:
         return EngineError(_with_log(OUT_OF_MEMORY))
     file = failed_file(error)
-    owner = next((each for each in streams if _is_in(file, dict(each.options).get("path", ""))), None)
-    if owner is not None:
-        what = f"stream '{owner.name}' cannot be read"
+    for each in streams:
+        folder = dict(each.options).get("path", "")
+        if folder and f"/{folder.removeprefix('file:').strip('/')}/" in file:
+            what = f"stream '{each.name}' cannot be read"
+            break
     if file and file not in reason:
         reason = f"{file}: {reason}"
     return EngineError(_with_log(f"{what}: {reason}"))
@@ -138,10 +140,6 @@ def failed_file(error: BaseException) -> str:
 def plain_path(path: str) -> str:
     """The path of a file, written in one way."""
     return re.sub(r"^file:/+", "file:/", path)
-
-
-def _is_in(file: str, folder: str) -> bool:
-    return bool(folder) and f"/{folder.removeprefix('file:').strip('/')}/" in file
 
 
 def _with_log(sentence: str) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -198,10 +198,6 @@ class Waiting:
     def paths(self) -> set[str]:
         return {self.path(each.cycle) for each in self.answers}
 
-    def without_oldest(self) -> Waiting:
-        """The record when the oldest answers are dropped."""
-        return replace(self, answers=self.answers[1:], lost=lost_with(self.lost, self.answers[0].cycle))
-
 
 @dataclass(frozen=True, slots=True)
 class Commit:
@@ -333,28 +329,19 @@ def errors_of(commit: Commit) -> dict[str, Trouble]:
     """What is wrong with the queries that are in error, by name."""
     found = {name: each.trouble for name, each in commit.waiting.items() if each.trouble is not None}
     for island in commit.islands.values():
+        roots = ", ".join(f"'{name}'" for name in island.roots)
         for name in island.members:
-            trouble = _trouble_of(name, island)
-            if trouble is not None:
-                found[name] = trouble
+            if name in island.blocked:
+                sentence = (
+                    f"it reads {roots}, which is evaluated apart since it failed, and queries that are not: DROP it "
+                    f"and {roots}, and CREATE them again"
+                )
+                found[name] = Trouble(sentence, since=0.0, tries=0, next_try=math.inf)
+            elif island.trouble is not None:
+                said = island.trouble.sentence
+                sentence = said if name in island.roots else f"it reads {roots}: {said}"
+                found[name] = replace(island.trouble, sentence=sentence)
     return found
-
-
-def _trouble_of(name: str, island: Island) -> Trouble | None:
-    """What is wrong with a member of an island."""
-    if name in island.blocked:
-        return Trouble(
-            f"it reads {_quoted(island.roots)}, which is evaluated apart since it failed, and queries that are not: "
-            f"DROP it and {_quoted(island.roots)}, and CREATE them again",
-            0.0, 0, math.inf,
-        )  # fmt: skip
-    if island.trouble is None or name in island.roots:
-        return island.trouble
-    return replace(island.trouble, sentence=f"it reads {_quoted(island.roots)}: {island.trouble.sentence}")
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 START = Commit(cycle=-1, plan=0)

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
@@ -245,17 +244,15 @@ class DriverHost(Generic[State]):
     def changes(self, since: Callable[[LogId], Clock] = lambda node: None) -> Iterator[Change]:
         """What the cycle changes; `since` says which clocks the log of a node still needs."""
         for node, order in self._orders.items():
-            rewritten = partial(_whole, self._copies[node])
+
+            def rewritten(_: object, copy: State = self._copies[node]) -> list[Block | None]:
+                return [copy.whole()]
+
             yield Change(node, order.committed, self._added.get(node), rewritten, since(node))
 
     def commit(self, cycle: int) -> None:
         """The changes of a cycle are true."""
         self._cycle = cycle
-
-
-def _whole(state: KeyedState, segments: object) -> list[Block | None]:
-    """All of a state, in the place of its segments."""
-    return [state.whole()]
 
 
 # -- what that takes -------------------------------------------------------------------------------------------------
