@@ -84,7 +84,7 @@ def _peopled(
     chosen = random.choice(np.asarray(eligible), sources + providers, replace=False)
     sending, running = set(chosen[:sources].tolist()), set(chosen[sources:].tolist())
     named = tuple(Site(f"n{number}", float(number in running), number in sending) for number in range(sites))
-    return Topology(named, tuple(SiteLink(f"n{a}", f"n{b}", microseconds) for a, b, microseconds in edges))
+    return Topology(named, tuple(SiteLink((f"n{a}", f"n{b}"), microseconds / 1000) for a, b, microseconds in edges))
 
 
 def _sizes(total: int, parts: int) -> list[int]:

@@ -42,10 +42,10 @@ class TrueCost:
 
 def trees_of(topology: Topology) -> Trees:
     """The trees of shortest ways from each source, without the sites that lead to no provider."""
-    ways = ways_from(topology, topology.sources)
-    order = np.argsort(-ways.milliseconds, axis=1, kind="stable").astype(np.int32)
-    delay = ways.milliseconds - np.take_along_axis(ways.milliseconds, np.maximum(ways.before, 0), axis=1)
-    return Trees(np.asarray(topology.providers, np.int32), order, ways.before, np.where(ways.before < 0, 0.0, delay))
+    ways, before = ways_from(topology, topology.sources)
+    order = np.argsort(-ways, axis=1, kind="stable").astype(np.int32)
+    delay = ways - np.take_along_axis(ways, np.maximum(before, 0), axis=1)
+    return Trees(np.asarray(topology.providers, np.int32), order, before, np.where(before < 0, 0.0, delay))
 
 
 def true_cost(

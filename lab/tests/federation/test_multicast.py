@@ -22,7 +22,7 @@ def test_a_link_carries_a_substream_once(make) -> None:
     placement = np.random.default_rng(2).integers(12, size=25).astype(np.int32)
     graph = nx.Graph()
     for link in topology.links:
-        graph.add_edge(topology.number[link.a], topology.number[link.b], weight=link.microseconds / 1000)
+        graph.add_edge(*(topology.number[end] for end in link.between), weight=link.milliseconds)
     cost = 0.0
     for x, (source, rate) in enumerate(zip(drawn.substreams.source, drawn.substreams.rate, strict=True)):
         at = {topology.providers[placement[q]] for q in range(25) if x in queries.interest(q)}
@@ -36,7 +36,7 @@ def test_a_link_carries_a_substream_once(make) -> None:
 
 
 def test_a_source_that_also_runs_queries_gets_its_own_data_for_nothing() -> None:
-    topology = Topology((Site("both", 1.0, True), Site("other", 1.0)), (SiteLink("both", "other", 4000),))
+    topology = Topology((Site("both", 1.0, True), Site("other", 1.0)), (SiteLink(("both", "other"), 4.0),))
     network, trees = network_of(topology), trees_of(topology)
     drawn = workload(1, sources=1, substreams=5, groups=1, fewest=2, most=2, result=0)
     queries, _ = drawn_queries(drawn, np.random.default_rng(1), 1, 2)

@@ -24,7 +24,7 @@ def test_a_file(tmp_path: Path) -> None:
     path.write_text(GOOD)
     topology = read_topology(path)
     assert topology.sites == (Site("zurich", 8.0), Site("feed", 0.0, True), Site("exchange"))
-    assert topology.links == (SiteLink("zurich", "exchange", 3500), SiteLink("feed", "exchange", 200))
+    assert topology.links == (SiteLink(("zurich", "exchange"), 3.5), SiteLink(("feed", "exchange"), 0.2))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ What such a file looks like is shown in docs/federation.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,16 +35,14 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"is_
     is_source: bool = False
 
 
-class SiteLink(msgspec.Struct, frozen=True):
+class SiteLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A connection between two sites, both ways, and how long a message takes over it."""
 
-    a: str
-    b: str
-    microseconds: int
+    between: tuple[str, str]
+    milliseconds: Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """Sites and links. Sites are known by their numbers in `sites` wherever there are many of them."""
 
     sites: tuple[Site, ...]
@@ -66,40 +63,23 @@ class Topology:
         return tuple(number for number, site in enumerate(self.sites) if site.is_source)
 
 
-@dataclass(frozen=True)
-class Ways:
-    """The shortest ways from some sites to all others: milliseconds, and for each site the one before it on its way.
+def ways_from(topology: Topology, starts: Sequence[int]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    """The shortest ways from some sites to all others, a row for each of them.
 
-    `before` is −1 at the start of a way. Row i belongs to the i-th of the sites that were asked for.
+    In milliseconds; and for each site the one before it on its way, −1 at the start. Raises TopologyError if a provider
+    or source cannot be reached.
     """
-
-    milliseconds: NDArray[np.float64]
-    before: NDArray[np.int32]
-
-
-def ways_from(topology: Topology, starts: Sequence[int]) -> Ways:
-    """The shortest ways from some sites. Raises TopologyError if a provider or source cannot be reached from them."""
     size = len(topology.sites)
-    delays = np.array([link.microseconds for link in topology.links], np.float64) / 1000
-    ends = [[topology.number[end] for end in (link.a, link.b)] for link in topology.links]
-    graph = csr_array((delays, np.array(ends, np.int32).reshape(-1, 2).T), shape=(size, size))
+    delays = np.array([link.milliseconds for link in topology.links])
+    ends = np.array([[topology.number[end] for end in link.between] for link in topology.links], np.int32)
+    graph = csr_array((delays, ends.reshape(-1, 2).T), shape=(size, size))
     distances, before = dijkstra(graph, directed=False, indices=np.asarray(starts), return_predecessors=True)
     for number in (*topology.providers, *topology.sources):
         unreached = np.flatnonzero(np.isinf(distances[:, number]))
         if len(unreached):
             far, near = topology.sites[number].name, topology.sites[starts[int(unreached[0])]].name
             raise TopologyError(f"no links lead from {near!r} to {far!r}: add one, or leave one of the two out")
-    return Ways(distances, np.maximum(before, -1).astype(np.int32))
-
-
-class _LinkEntry(msgspec.Struct, forbid_unknown_fields=True):
-    between: tuple[str, str]
-    milliseconds: Annotated[float, msgspec.Meta(ge=0.001, le=1e9)]
-
-
-class _TopologyFile(msgspec.Struct, forbid_unknown_fields=True):
-    sites: tuple[Site, ...]
-    links: tuple[_LinkEntry, ...]
+    return distances, np.maximum(before, -1).astype(np.int32)
 
 
 def read_topology(path: Path) -> Topology:
@@ -119,20 +99,17 @@ def read_topology(path: Path) -> Topology:
 
 
 def topology_from(described: Any) -> Topology:
-    found = msgspec.convert(described, _TopologyFile)
-    names: set[str] = set()
-    for place, site in enumerate(found.sites):
-        if site.name in names:
-            raise TopologyError(f"sites[{place}]: there is a site {site.name!r} already; names must differ")
-        names.add(site.name)
-    for place, link in enumerate(found.links):
+    topology = msgspec.convert(described, Topology)
+    names = [site.name for site in topology.sites]
+    for place, name in enumerate(names):
+        if names.index(name) < place:
+            raise TopologyError(f"sites[{place}]: there is a site {name!r} already; names must differ")
+    for place, link in enumerate(topology.links):
         for end in link.between:
-            if end not in names:
+            if end not in topology.number:
                 raise TopologyError(f"links[{place}]: there is no site {end!r}; add it to `sites`, or correct the name")
         if link.between[0] == link.between[1]:
             raise TopologyError(f"links[{place}]: a link leads from one site to another; both are {link.between[0]!r}")
-    links = tuple(SiteLink(*each.between, round(each.milliseconds * 1000)) for each in found.links)
-    topology = Topology(found.sites, links)
     if not topology.providers:
         raise TopologyError("no site has a capability, so none can run queries: give one `capability: 1`")
     if not topology.sources:

@@ -93,7 +93,7 @@ def _places(topology: Topology) -> dict[str, Point]:
     graph.add_nodes_from(site.name for site in topology.sites)
     for link in topology.links:
         # By its root, or one long link would leave no room for the short ones.
-        graph.add_edge(link.a, link.b, long=math.sqrt(link.microseconds))
+        graph.add_edge(*link.between, long=math.sqrt(link.milliseconds))
     found: Mapping[str, np.ndarray] = nx.kamada_kawai_layout(graph, weight="long")
     spots = np.array([found[site.name] for site in topology.sites])
     low, size = spots.min(axis=0), np.maximum(np.ptp(spots, axis=0), 1e-9)
@@ -104,10 +104,9 @@ def _places(topology: Topology) -> dict[str, Point]:
 
 def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
     for link in topology.links:
-        (x, y), (u, v) = at[link.a], at[link.b]
-        yield _line(at[link.a], at[link.b], "stroke='#cccccc' stroke-width='1.5'")
-        label = f"{link.microseconds / 1000:g} ms"
-        yield _text((x + u) / 2, (y + v) / 2 + 16, label, size=10, colour="#888888")
+        (x, y), (u, v) = (at[end] for end in link.between)
+        yield _line((x, y), (u, v), "stroke='#cccccc' stroke-width='1.5'")
+        yield _text((x + u) / 2, (y + v) / 2 + 16, f"{link.milliseconds:g} ms", size=10, colour="#888888")
 
 
 def _streams(topology: Topology, ledger: FederationLedger, at: Mapping[str, Point]) -> Iterator[str]:
@@ -124,7 +123,7 @@ def _streams(topology: Topology, ledger: FederationLedger, at: Mapping[str, Poin
 
 def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, str]]:
     """The links of the shortest ways from an owner to its readers, each once."""
-    before = ways_from(topology, [topology.number[owner]]).before[0]
+    _, (before,) = ways_from(topology, [topology.number[owner]])
     found = set()
     for reader in readers:
         site = topology.number[reader]

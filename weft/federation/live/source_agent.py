@@ -47,7 +47,7 @@ _SAMPLE_EVERY = 20
 _MOST_AHEAD = 86_400_000_000
 
 BATCHES_TABLE = (
-    "batches (stream TEXT NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, clock INTEGER, bad INTEGER NOT NULL, "
+    "batches (stream TEXT NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, clock INTEGER, "
     "PRIMARY KEY (stream, number), UNIQUE (stream, file))"
 )
 
@@ -230,13 +230,12 @@ class BatchFiles:
         if (name := self._next_file()) is None:
             return None
         number = self.taken
-        rows, clock, bad = self._judged(self._read(self._folder / name))
+        rows, clock = self._judged(self._read(self._folder / name))
         path = self._path(number)
         draft = path.with_suffix(".draft")
         pq.write_table(rows, draft)
         publish(draft, path)
-        with self._store.transaction():
-            self._store.rows("INSERT INTO batches VALUES (?, ?, ?, ?, ?)", self.stream.name, number, name, clock, bad)
+        self._store.rows("INSERT INTO batches VALUES (?, ?, ?, ?)", self.stream.name, number, name, clock)
         return number
 
     def rows(self, number: int) -> pa.Table | None:
@@ -277,8 +276,8 @@ class BatchFiles:
                 "site again"
             ) from error
 
-    def _judged(self, rows: pa.Table) -> tuple[pa.Table, int | None, int]:
-        """The rows whose clock can be believed, the largest of these clocks, and the number of other rows.
+    def _judged(self, rows: pa.Table) -> tuple[pa.Table, int | None]:
+        """The rows whose clock can be believed, and the largest of these clocks.
 
         What is wrong with a row is decided here, once, and not by each provider that it might reach.
         """
@@ -289,4 +288,4 @@ class BatchFiles:
         good = pc.and_(pc.greater_equal(clocks, least), pc.less_equal(clocks, most)).fill_null(False)
         if not np.asarray(good).all():
             rows, clocks = rows.filter(good), clocks.filter(good)
-        return rows, pc.max(clocks).as_py() if len(clocks) else None, len(good) - len(clocks)
+        return rows, pc.max(clocks).as_py() if len(clocks) else None
