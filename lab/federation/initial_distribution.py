@@ -12,14 +12,12 @@ than some hundreds of bundles and a handful of targets, and coordinators side by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import Cluster, height
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.placement_loops import add, costs, excess, field_of, own
@@ -45,13 +43,6 @@ from weft.federation.distribution.rounds import (
 PASSES, PATIENCE = 4, 64
 
 _FLAT = 1e-9
-
-
-def distribute(coordinator: Coordinator, names: Sequence[str], queries: QuerySet) -> None:
-    """Place the first queries of a coordinator, all at once."""
-    tree, network = coordinator.tree, coordinator.network
-    placed = hierarchically(tree, network, coordinator.substreams, queries, coordinator.seed)
-    coordinator.settled(names, queries, [network.providers[each] for each in placed])
 
 
 def all_providers(network: NetworkGraph, graph: QueryGraph, slack: float = SLACK) -> Targets:

@@ -6,20 +6,50 @@ This one keeps its tree, which changes as little as it can when providers come a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from lab.federation.initial_distribution import hierarchically
 from lab.federation.leaving import left
 from weft.federation import FederationError
-from weft.federation.distribution.coordinator import Coordinator, Move, RoundPlan
-from weft.federation.distribution.coordinator_tree import joined, providers_below
-from weft.federation.distribution.model import QuerySet, Substreams, chosen
+from weft.federation.distribution.coordinator import Coordinator, Move, RoundPlan, RoutedQuery
+from weft.federation.distribution.coordinator_tree import joined, providers_below, tree_over
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
 
 
 class LastingCoordinator(Coordinator):
-    """What is known of a federation, as it changes."""
+    """What is known of a federation, as it changes. At first all providers of a network, and no query."""
+
+    def __init__(self, network: NetworkGraph, substreams: Substreams, seed: int = 0) -> None:
+        tree = tree_over(range(len(network.providers)), network.between)
+        super().__init__(network, substreams, tree, [], query_set([], [], [], []), np.empty(0, np.int32), seed)
+        self._number: dict[str, int] = {}
+
+    def settled(self, names: Sequence[str], queries: QuerySet, providers: Sequence[str]) -> None:
+        """Take over queries that run already at these providers."""
+        for name in names:
+            if name in self._number:
+                raise FederationError(f"there is a query {name!r} already; drop it first, or choose another name")
+            self._number[name] = len(self.names)
+            self.names.append(name)
+        self.queries = together(self.queries, queries)
+        self.placement = np.append(self.placement, [self._provider(each) for each in providers]).astype(np.int32)
+
+    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
+        """Route new queries. They are placed when it returns, and those of a next call see them."""
+        at = self._counts()
+        found = tuple(
+            RoutedQuery(name, tuple(self._steps(self.tree, at, queries, number))) for number, name in enumerate(names)
+        )
+        self.settled(names, queries, [each.provider for each in found])
+        return found
+
+    def _known(self, query: str) -> int:
+        if query not in self._number:
+            raise FederationError(f"there is no query {query!r} in the federation")
+        return self._number[query]
 
     def described(self, substreams: Substreams, queries: QuerySet) -> None:
         """Replace the substreams, and what the queries, in the order of `names`, want of them and cost."""
@@ -64,3 +94,17 @@ class LastingCoordinator(Coordinator):
     def moved(self, moves: Iterable[Move]) -> None:
         """Note that moves have been carried out."""
         self.placement = self._placed({move.query: move.target for move in moves})
+
+
+def distribute(coordinator: LastingCoordinator, names: Sequence[str], queries: QuerySet) -> None:
+    """Place the first queries of a coordinator, all at once."""
+    tree, network = coordinator.tree, coordinator.network
+    placed = hierarchically(tree, network, coordinator.substreams, queries, coordinator.seed)
+    coordinator.settled(names, queries, [network.providers[each] for each in placed])
+
+
+def together(first: QuerySet, second: QuerySet) -> QuerySet:
+    """The queries of both, those of the first before those of the second."""
+    starts = np.concatenate([first.starts, second.starts[1:] + first.starts[-1]])
+    names = ("wanted", "load", "home", "result", "state")
+    return QuerySet(starts, *(np.concatenate([getattr(first, each), getattr(second, each)]) for each in names))

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.random import Generator
 
 from bench import report
-from lab.federation.initial_distribution import distribute
 from lab.federation.multicast import true_cost
 from lab.federation.synthetic import drawn_queries
 from lab.figures.providers.setting import SEED, setting
 from lab.simulate.events import Events, seconds
 from lab.simulate.federation import Moment, Simulation, World
-from lab.simulate.lasting_coordinator import LastingCoordinator
+from lab.simulate.lasting_coordinator import LastingCoordinator, distribute
 from weft.federation.distribution.coordinator import RoutedQuery
 from weft.federation.distribution.model import QuerySet, edge_cut
 

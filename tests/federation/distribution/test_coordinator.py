@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from lab.federation.generated_topologies import transit_stub
-from lab.federation.initial_distribution import distribute
 from lab.federation.synthetic import drawn_queries, workload
-from lab.simulate.lasting_coordinator import LastingCoordinator
+from lab.simulate.lasting_coordinator import LastingCoordinator, distribute
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, Move, affordable, explained, plan_text, route_text
+from weft.federation.distribution.coordinator_tree import tree_over
 from weft.federation.distribution.model import chosen, network_of
 
 
@@ -60,7 +60,9 @@ def test_costs_are_what_the_edges_of_a_query_would_cost() -> None:
 def test_a_new_query_is_routed_and_the_way_is_shown() -> None:
     coordinator = federation()
     new = chosen(coordinator.queries, [5])
+    routed = coordinator.route("again", new)
     (decision,) = coordinator.register(["again"], new)
+    assert decision == routed
     assert coordinator.provider_of("again") == decision.provider == decision.steps[-1].target
     assert decision.steps[0].coordinator == coordinator.network.providers[coordinator.tree.leader]
     for step in decision.steps:
@@ -120,8 +122,8 @@ def test_what_is_not_known_is_refused() -> None:
 
 def test_the_queries_of_a_provider_that_is_away_go_where_new_ones_would() -> None:
     known = four()
-    coordinator = Coordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS, present=["n2"])
-    coordinator.settled(known.names, known.queries, [known.provider_of(each) for each in known.names])
+    only_n2 = tree_over([1], TWO_PROVIDERS.between)
+    coordinator = Coordinator(TWO_PROVIDERS, FOUR_SUBSTREAMS, only_n2, known.names, known.queries, known.placement)
     assert coordinator.rerouted("n1") == {"Q1": "n2", "Q3": "n2"}
 
 

@@ -14,7 +14,7 @@ from lab.federation.initial_distribution import centrally, greedily, hierarchica
 from lab.federation.leaving import left
 from lab.federation.routing_tables import routed, routing_table
 from lab.federation.synthetic import drawn_queries, workload
-from weft.federation.distribution.coordinator import Coordinator
+from lab.simulate.lasting_coordinator import LastingCoordinator, together
 from weft.federation.distribution.coordinator_tree import Cluster, joined, providers_below, tree_over
 from weft.federation.distribution.model import (
     NetworkGraph,
@@ -25,7 +25,6 @@ from weft.federation.distribution.model import (
     loads,
     network_of,
     query_set,
-    together,
 )
 from weft.federation.distribution.rounds import adapted, flows
 
@@ -85,7 +84,8 @@ def test_providers_that_are_away_get_nothing() -> None:
 def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
     network, substreams, queries, _ = federation()
     names = [f"q{number}" for number in range(len(queries))]
-    coordinator = Coordinator(network, substreams, present=network.providers[:8])
+    coordinator = LastingCoordinator(network, substreams)
+    coordinator.tree = tree_over(range(8), network.between)
     assert coordinator.tree.is_leaf
     placement = (queries.home % 8).astype(np.int32)
     old, new = chosen(queries, np.arange(200)), chosen(queries, np.arange(200, 230))
@@ -103,7 +103,7 @@ def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
 
 def test_one_query_goes_the_way_that_many_go() -> None:
     network, substreams, queries, tree = federation()
-    coordinator = Coordinator(network, substreams)
+    coordinator = LastingCoordinator(network, substreams)
     assert coordinator.tree == tree
     old, new = chosen(queries, np.arange(1000)), chosen(queries, np.arange(1000, 1200))
     coordinator.settled([str(number) for number in range(1000)], old, [network.providers[each] for each in old.home])

@@ -2,16 +2,11 @@
 
 It decides and carries nothing out: the caller does, real providers or a simulator. All coordinators of a tree are one
 object here; which of them decided what is in the answers (`RoutingStep.coordinator`).
-
-    coordinator = Coordinator(network, substreams)
-    routed = coordinator.register(["q1", "q2"], queries)        # where new queries go
-    plan = coordinator.plan()                                   # what a round of redistribution would move
-    print(explained(coordinator, "q1"))
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
@@ -19,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.federation import FederationError
-from weft.federation.distribution.coordinator_tree import (
-    Cluster,
-    clusters,
-    coordinators_above,
-    providers_below,
-    tree_over,
-)
+from weft.federation.distribution.coordinator_tree import Cluster, clusters, coordinators_above, providers_below
 from weft.federation.distribution.model import (
     NetworkGraph,
     Placement,
@@ -36,8 +25,6 @@ from weft.federation.distribution.model import (
     edge_cut,
     loads,
     pulls,
-    query_set,
-    together,
 )
 from weft.federation.distribution.rounds import adapted, targets_of
 
@@ -113,54 +100,38 @@ class RoundPlan:
     after: PlacementQuality
 
 
+@dataclass
 class Coordinator:
-    """The queries of a federation and where they run, and what follows from that. Its fields may be read."""
+    """Queries by number, their names and where they run, and what follows from that.
 
-    def __init__(
-        self, network: NetworkGraph, substreams: Substreams, seed: int = 0, present: Iterable[str] | None = None
-    ) -> None:
-        """`present` are the providers that take part, in the order in which they joined; all of them unless given."""
-        self.network = network
-        self.substreams = substreams
-        self.seed = seed
-        there = network.providers if present is None else present
-        self.tree = tree_over([network.number[name] for name in there], network.between)
-        self.names: list[str] = []
-        self.queries: QuerySet = query_set([], [], [], [])
-        self.placement: Placement = np.empty(0, np.int32)
-        self._number: dict[str, int] = {}
+    `tree` has the providers that take part. `seed` draws what a plan leaves to chance.
+    """
 
-    def settled(self, names: Sequence[str], queries: QuerySet, providers: Sequence[str]) -> None:
-        """Take over queries that run already at these providers."""
-        for name in names:
-            if name in self._number:
-                raise FederationError(f"there is a query {name!r} already; drop it first, or choose another name")
-            self._number[name] = len(self.names)
-            self.names.append(name)
-        self.queries = together(self.queries, queries)
-        self.placement = np.append(self.placement, [self._provider(each) for each in providers]).astype(np.int32)
+    network: NetworkGraph
+    substreams: Substreams
+    tree: Cluster
+    names: list[str]
+    queries: QuerySet
+    placement: Placement
+    seed: int = 0
 
-    def register(self, names: Sequence[str], queries: QuerySet) -> tuple[RoutedQuery, ...]:
-        """Route new queries. They are placed when it returns, and those of a next call see them.
+    def route(self, name: str, queries: QuerySet) -> RoutedQuery:
+        """Route the one query of a set: to the child of the root that it costs least at, and on from there.
 
-        A new query goes to the child of the root that it costs least at, sharing and fetching together, and on from
-        there, down to a provider. Load plays no role: that a query finds its place at once is worth more, and the next
-        round sees to the balance.
+        What is shared and fetched counts, and load does not: that a query finds its place at once is worth more, and
+        the next round sees to the balance.
         """
-        at = self._counts()
-        found = tuple(
-            RoutedQuery(name, tuple(self._steps(self.tree, at, queries, number))) for number, name in enumerate(names)
-        )
-        self.settled(names, queries, [each.provider for each in found])
-        return found
+        return RoutedQuery(name, tuple(self._steps(self.tree, self._counts(), queries, 0)))
 
     def rerouted(self, provider: str) -> dict[str, str]:
         """Where the queries of a provider that is not in the tree go: each on the way that a new one would take."""
         gone, at = self._provider(provider), self._counts()
         at[:, gone] = 0.0
-        stranded = np.flatnonzero(self.placement == gone)
-        ways = [tuple(self._steps(self.tree, at, self.queries, int(query))) for query in stranded]
-        return {self.names[query]: steps[-1].target for query, steps in zip(stranded, ways, strict=True)}
+        found = {}
+        for query in np.flatnonzero(self.placement == gone):
+            *_, last = self._steps(self.tree, at, self.queries, int(query))
+            found[self.names[query]] = last.target
+        return found
 
     def plan(self, budget: float | None = None) -> RoundPlan:
         """Plan a round of redistribution. Nothing is moved by asking, and asking again gives the same plan.
@@ -222,9 +193,9 @@ class Coordinator:
             yield from self._steps(cluster.children[order[0]], at, queries, query)
 
     def _known(self, query: str) -> int:
-        if query not in self._number:
+        if query not in self.names:
             raise FederationError(f"there is no query {query!r} in the federation")
-        return self._number[query]
+        return self.names.index(query)
 
     def _provider(self, name: str) -> int:
         if name not in self.network.number:

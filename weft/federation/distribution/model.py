@@ -122,13 +122,6 @@ def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> Que
     return QuerySet(starts, queries.wanted[cells], *(getattr(queries, each)[picked] for each in _PER_QUERY))
 
 
-def together(first: QuerySet, second: QuerySet) -> QuerySet:
-    """The queries of both, those of the first before those of the second."""
-    starts = np.concatenate([first.starts, second.starts[1:] + first.starts[-1]])
-    both = (np.concatenate([getattr(first, each), getattr(second, each)]) for each in ("wanted", *_PER_QUERY))
-    return QuerySet(starts, *both)
-
-
 #: By query the number of its provider.
 Placement = NDArray[np.int32]
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from weft.algebra import Query
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, route_text
+from weft.federation.distribution.coordinator_tree import tree_over
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
 from weft.federation.distribution.stream_interest import split_of, wanted_of
 from weft.federation.live.ledger import FederationLedger, StandingQuery
@@ -79,7 +80,7 @@ class Placing:
         """The provider for a new query of a user at a site, and why it is that one."""
         # The new query's constants cut the streams in another way, for all queries.
         coordinator, described = self._coordinator(self.present, (query, site))
-        (decision,) = coordinator.register([query.name], described)
+        decision = coordinator.route(query.name, described)
         parents = sorted(StandingQuery(query, site, 0, ()).parents)
         if not parents:
             return decision.provider, route_text(decision)
@@ -114,10 +115,11 @@ class Placing:
         reads = [float(substreams.rate[each].sum()) for each in interests]
         answered, fed = ([part * rate for rate in reads] for part in (_ANSWERED, _FED_AGAIN))
         described = query_set(interests, loads, [self.network.number[each] for each in homes], answered, fed)
-        coordinator = Coordinator(self.network, substreams, present=present)
-        settled = chosen(described, range(len(running)))
-        coordinator.settled([each.name for each in running], settled, [each.provider for each in running])
-        return coordinator, chosen(described, range(len(running), len(queries)))
+        tree = tree_over([self.network.number[each] for each in present], self.network.between)
+        names, placement = [each.name for each in running], [self.network.number[each.provider] for each in running]
+        settled, routed = (chosen(described, part) for part in np.split(np.arange(len(queries)), [len(running)]))
+        at = np.array(placement, np.int32)
+        return Coordinator(self.network, substreams, tree, names, settled, at), routed
 
     def _flow(self, queries: Sequence[Query]) -> tuple[Substreams, list[list[int]]]:
         """The substreams of all streams, and those that each of some queries wants."""
