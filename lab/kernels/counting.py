@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import layout_of, slots_for
-from weft.kernels.compiled.cells import Arithmetic, Index
+from weft.kernels.cells import Algorithm, Arithmetic, Index, KernelShape, empty_index
 from weft.kernels.execution import loop_of
 
 Cells = list[Any]

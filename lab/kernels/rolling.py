@@ -23,29 +23,24 @@ from numba.core import cgutils
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
 from weft.kernels.algorithms.slickdeque_noninv import BATCH, GATHERED, ROOM, entries_at, layout_of
-from weft.kernels.compiled.arithmetic import Add, AddPairs, RowPointers
-from weft.kernels.compiled.cells import (
+from weft.kernels.arithmetic import Add, AddPairs, RowPointers
+from weft.kernels.cells import (
     FIRST,
-    INTS,
     NEXT,
     RANGES,
     SLOTS,
+    Algorithm,
     Arithmetic,
     Index,
-    Memory,
+    KernelShape,
+    MemoryLayout,
     forget,
-    implements,
-    in_place,
-    jitable,
-    keep_numbers,
-    numbers,
     slot,
-    words,
 )
 from weft.kernels.execution import TOO_LONG, TOO_SHORT, Run
-from weft.kernels.kernel import DequeKernel, Kernel, KernelError, complaint
+from weft.kernels.kernel import COMPLAINTS, DequeKernel, Kernel, KernelError
+from weft.kernels.machine_code import INTS, Memory, implements, in_place, jitable, keep_numbers, numbers, words
 from weft.kernels.statistic import Columns, Statistic
 
 #: The longest list of gathered partials.
@@ -476,7 +471,7 @@ class RollingKernel(Kernel):
         if len(newest) != self.ranges or np.any(newest[1:] > newest[:-1]):
             raise KernelError(f"a kernel of {self.ranges} ranges rolls over as many lengths, longest first")
         if not 0 < newest[-1] <= newest[0] <= self.capacity:
-            raise KernelError(complaint(TOO_LONG if newest[-1] > 0 else TOO_SHORT, self.capacity))
+            raise KernelError(COMPLAINTS[TOO_LONG if newest[-1] > 0 else TOO_SHORT].format(self.capacity))
         steps = len(partials[0])
         if self.width > 1 and not self._interpreted:
             ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import doctest
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import islice, pairwise
@@ -46,7 +46,7 @@ whole_windows = st.builds(
 trees = st.lists(whole_windows, min_size=1, max_size=8)
 
 
-def omega(kernel: str, windows: list[Window], model: dict[str, cost.Omega] | None = None) -> Fraction:
+def omega(kernel: str, windows: list[Window], model: Mapping[str, cost.Omega] = DUE_AWARE) -> Fraction:
     return operations_per_edge(kernel, demand(windows), edge_rate(shared_edges(windows)), model)
 
 

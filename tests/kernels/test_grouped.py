@@ -16,13 +16,13 @@ from weft.algebra.types import DOUBLE
 from weft.kernels import grouped
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.compiled.arithmetic import row_operation
 from weft.kernels.execution import compiled, loop_of
-from weft.kernels.grouped import FEWEST_COLUMNS, GroupedWindows, KernelPartials, KeyColumns, WindowAnswers
+from weft.kernels.grouped import FEWEST_COLUMNS, GroupedWindows, KernelPartials, KeyColumns, WindowAnswers, make_kernel
 from weft.kernels.kernel import KernelError, why_not
+from weft.kernels.machine_code import row_operation
 from weft.kernels.monoids import COUNT, NONFINITE, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns, Values, fold
-from weft.kernels.warm import warm_up
+from weft.runtime.stages.windows.warm_start import compile_kernels
 
 STATISTICS = {"count": COUNT, "sum": SUM_OF_DOUBLES, "nonfinite": NONFINITE, "max": extreme(DOUBLE, True)}
 KERNELS = {"count": "prefix", "sum": "flatfit", "nonfinite": "prefix", "max": "slickdeque_noninv"}
@@ -172,8 +172,8 @@ def compilations() -> int:
     return kernels + row_operation.cache_info().currsize
 
 
-def test_warm_up_leaves_nothing_to_compile() -> None:
-    warm_up()
+def test_kernels_compiled_ahead_leave_nothing_to_compile() -> None:
+    compile_kernels()
     before = compilations()
     for name, case in CASES.items():
         for kernel, algorithm in ALGORITHMS.items():
@@ -189,13 +189,13 @@ def test_warm_up_leaves_nothing_to_compile() -> None:
 
 
 def test_another_process_loads_what_is_compiled() -> None:
-    warm_up([COUNT], ["prefix"])
+    make_kernel("prefix", COUNT, 1, width=2).slide(COUNT.empty(1, 2), [[0]])
     program = (
         "from weft.kernels.execution import compiled, loop_of\n"
         "from weft.kernels.algorithms import ALGORITHMS\n"
         "from weft.kernels.monoids import COUNT\n"
-        "from weft.kernels.warm import warm_up\n"
-        "warm_up([COUNT], ['prefix'])\n"
+        "from weft.kernels.grouped import make_kernel\n"
+        "make_kernel('prefix', COUNT, 1, width=2).slide(COUNT.empty(1, 2), [[0]])\n"
         "stats = compiled(loop_of, ALGORITHMS['prefix']).stats\n"
         "print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))"
     )

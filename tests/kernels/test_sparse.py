@@ -10,14 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.cases import CASES, Case, assert_same
-from weft.kernels import spans as spans_module
 from weft.kernels import sparse
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers
 from weft.kernels.kernel import KernelError, why_not
 from weft.kernels.monoids import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
-from weft.kernels.spans import Windows, spans
-from weft.kernels.sparse import AnswerRows, SparseWindows
+from weft.kernels.sparse import AnswerRows, SparseWindows, spans
 from weft.kernels.statistic import Columns, Statistic
 
 NAMES = tuple(CASES)
@@ -154,8 +152,8 @@ def test_sparse_windows_at_length(name: str, seed: int, lengths: list[int]) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 def test_long_windows_over_many_ranges(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long enough for stretches to be put together from a tree, and copied out in parts."""
-    monkeypatch.setattr(spans_module, "_AT_ONCE", 100)
+    """Long enough for spans to be put together from a tree, and copied out in parts."""
+    monkeypatch.setattr(sparse, "_AT_ONCE", 100)
     case, rng = CASES[name], np.random.default_rng(4)
     slices, lengths = 150, [140, 90, 33, 1]
     slice_, key = np.nonzero(rng.random((slices, 3)) < 0.9)
@@ -226,10 +224,9 @@ def test_slices_that_are_gone_cannot_be_amended() -> None:
 
 def test_gaps_between_the_instances_of_a_hopping_window_are_in_none_of_them() -> None:
     keys, slices = np.array([1, 1, 1, 2]), np.array([0, 3, 5, 4])
-    found = spans(keys, slices, Windows(np.array([0, 0]), np.array([0, 5]), np.array([1, 6])))
-    assert (found.counts.tolist(), found.firsts.tolist(), found.lasts.tolist()) == ([1, 1], [0, 2], [1, 3])
+    found = spans(keys, slices, ranges=np.array([0, 0]), starts=np.array([0, 5]), ends=np.array([1, 6]))
+    assert [each.tolist() for each in found] == [[1, 1], [0, 2], [1, 3]]
 
 
 def test_examples() -> None:
     assert doctest.testmod(sparse).failed == 0
-    assert doctest.testmod(spans_module).failed == 0

@@ -1,11 +1,8 @@
 """Columns as Arrow and NumPy arrays, each conversion written once. Nothing here knows Spark, plans or state.
 
-arrow_types.py    the Arrow type of each SQL type, and INTERVAL inside and outside of the engine
-ordinals.py       values as integers that compare as SQL does, and the intervals that constants divide them into
-row_encoding.py   rows as bytes that are equal when the rows are, and rows numbered by them
-key_hashes.py     keys as 64-bit hashes
-arrow_streams.py  tables as the bytes of Arrow streams
-chunks.py         chunks that are merged when they are of like size
+arrow_types.py  the Arrow type of each SQL type, INTERVAL inside and outside of the engine, tables as bytes
+ordinals.py     values as integers that compare as SQL does, and the intervals that constants divide them into
+row_keys.py     rows as bytes, rows numbered by them, keys as hashes
 
 Keys become numbers in three ways that do different things. `KeyHashes` needs no memory: two processes give the same key
 the same number, and two keys may share one, so its users compare the keys again. `RowNumbers` numbers whole rows

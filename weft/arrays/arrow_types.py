@@ -1,7 +1,7 @@
-"""The Arrow types of columns, inside the engine and outside of it.
+"""The Arrow types of columns, and tables as bytes that carry rows between processes and into files.
 
-They differ for INTERVAL alone: Spark and the engine compute with numbers of microseconds, and readers of answers get
-durations.
+Types inside the engine and outside of it differ for INTERVAL alone: Spark and the engine compute with numbers of
+microseconds, and readers of answers get durations.
 """
 
 from __future__ import annotations
@@ -54,3 +54,19 @@ def to_outside(values: AnyArray, type_: DataType) -> AnyArray:
 def to_inside(values: AnyArray, type_: DataType) -> AnyArray:
     """Values of answers as the engine has them."""
     return values.cast(pa.int64()) if type_ == INTERVAL else values
+
+
+def streamed(table: pa.Table, compression: str | None = None) -> bytes:
+    """A table as the bytes of an Arrow stream.
+
+    >>> table_of(streamed(pa.table({"a": [1, 2]}))).to_pydict()
+    {'a': [1, 2]}
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def table_of(stream: bytes | memoryview) -> pa.Table:
+    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()

@@ -34,7 +34,6 @@ Mask = NDArray[np.bool_]
 #: A constant of a comparison; a float is compared with columns of floating-point numbers as it is, NaN included.
 Constant: TypeAlias = int | float | Decimal | Fraction | str | bytes
 
-_TEXTS = frozenset({Kind.STRING, Kind.BINARY})
 #: DECIMALs of this many digits fit into 64 bits.
 _MOST_DIGITS = 18
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
@@ -48,7 +47,7 @@ _BEYOND = 1 << 192
 
 def is_text(type_: DataType) -> bool:
     """Whether values are compared byte by byte."""
-    return type_.kind in _TEXTS
+    return type_.kind in (Kind.STRING, Kind.BINARY)
 
 
 def takes_two_words(type_: DataType) -> bool:
@@ -59,10 +58,6 @@ def takes_two_words(type_: DataType) -> bool:
 def has_ordinals(type_: DataType) -> bool:
     """Whether values of the type are compared through integers of 64 bits."""
     return not (takes_two_words(type_) or is_text(type_) or type_.kind is Kind.NULL)
-
-
-def digits_after_point(type_: DataType) -> int:
-    return type_.scale if type_.kind is Kind.DECIMAL else 0
 
 
 def is_text_array(type_: pa.DataType) -> bool:
@@ -220,3 +215,17 @@ def distinct_texts(column: pa.ChunkedArray | pa.Array) -> tuple[Positions, list[
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     return np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), len(texts))), texts
+
+
+# -- positions --------------------------------------------------------------------------------------------------------
+
+
+def positions_in_ranges(starts: Positions, lengths: Positions) -> Positions:
+    """The positions of some ranges, one range after the other.
+
+    >>> positions_in_ranges(np.array([4, 9]), np.array([2, 3])).tolist()
+    [4, 5, 9, 10, 11]
+    """
+    ends = np.cumsum(lengths)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    return np.asarray(np.repeat(starts, lengths) + within)

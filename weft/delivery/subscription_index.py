@@ -26,8 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weft.algebra.expressions import Value
-from weft.arrays.chunks import positions_in_ranges
-from weft.arrays.ordinals import Mask, Positions, is_text_array, ordinals
+from weft.arrays.ordinals import Mask, Positions, is_text_array, ordinals, positions_in_ranges
 from weft.delivery.delivery_errors import DeliveryError
 from weft.delivery.itinerary import Span, needed
 from weft.plan.subscription import Comparison, Conjunction, Meeting, Subscription

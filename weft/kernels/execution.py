@@ -4,7 +4,7 @@ The loop takes step after step: take in, answer. It is compiled once per algorit
 kept on disk; statistics without compiled arithmetic run it as plain Python, on the statistic's own arrays.
 
 Compiled code takes a block, one piece of memory: a row holds one partial of every group key, column after column (see
-`weft/kernels/compiled/arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
+`weft/kernels/arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
 statistic, which are views of it; it begins where the first of them does.
 """
 
@@ -12,51 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from weft.kernels.algorithms.algorithm import Algorithm
-from weft.kernels.compiled.arithmetic import RowPointers, address_of
-from weft.kernels.compiled.cells import (
-    CAPACITY,
-    FIRST,
-    NEXT,
-    Arithmetic,
-    Index,
+from weft.kernels.arithmetic import RowPointers
+from weft.kernels.cells import CAPACITY, FIRST, NEXT, Algorithm, Arithmetic, Index
+from weft.kernels.machine_code import (
     Memory,
     address,
+    in_machine_code,
     jitable,
     keep_numbers,
     numbers,
+    row_operation,
     words,
 )
 from weft.kernels.statistic import Columns, Statistic, same_records
 
 #: Drives a kernel: see `run` below for its arguments.
 Run = Callable[..., int]
-
-
-@cache
-def _source_stamp() -> str:
-    """Changes with any source file of this package."""
-    digest = blake2b(digest_size=7)
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def in_machine_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled, and kept on disk.
-
-    To see whether what is kept is still good, Numba looks at the file of the compiled function alone; so its name says
-    what the files of all functions were that are compiled into it.
-    """
-    function.__qualname__ += f"_{_source_stamp()}"
-    return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
 
 
 GO_BACK, TOO_LONG, TOO_SHORT, OUT_OF_ORDER = 1, 2, 3, 4
@@ -156,7 +131,9 @@ def arithmetic_of(statistic: Statistic, width: int) -> Arithmetic:
         return Interpreted(statistic, width)
     if width == 1 and columns in rows.of_one_key:
         return rows.of_one_key[columns](statistic.fields[0].dtype.type(0).item())
-    combine, subtract, swap = map(address_of, (rows.combine, rows.subtract, rows.swap))
+    combine, subtract, swap = (
+        0 if each is None else row_operation(each).address for each in (rows.combine, rows.subtract, rows.swap)
+    )
     return RowPointers(combine, subtract, swap, rows.order, width, columns)
 
 

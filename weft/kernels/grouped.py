@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.kernel import DequeKernel, Kernel, KernelError, shape_of
+from weft.kernels.cells import KernelShape
+from weft.kernels.kernel import DequeKernel, Kernel, KernelError
 from weft.kernels.statistic import Array, Columns, Statistic, are_identities
 
 #: Columns to begin with. One column would be the compiled code of an ungrouped query.
@@ -144,7 +145,7 @@ def bytes_per_key(statistics: Mapping[str, Statistic], kernels: Mapping[str, str
     total = 0
     for name, statistic in statistics.items():
         if not statistic.rare:
-            rows = ALGORITHMS[kernels[name]].layout(shape_of(statistic, capacity, ranges, width=1)).rows
+            rows = ALGORITHMS[kernels[name]].layout(KernelShape(capacity, ranges, statistic.commutative)).rows
             total += rows * sum(field.dtype.itemsize for field in statistic.fields)
     return total
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels import execution
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout, empty_index
 from weft.kernels.algorithms.slickdeque_noninv import FEWEST_SLOTS, GATHERED, ROOM, batch_for, layout_of, slots_for
-from weft.kernels.compiled.cells import FIRST, NEXT, SLOTS, address
+from weft.kernels.cells import FIRST, NEXT, SLOTS, Algorithm, KernelShape, MemoryLayout, empty_index
+from weft.kernels.machine_code import address
 from weft.kernels.statistic import Array, Columns, Statistic, same_records
 
-_ALL_DUE = np.zeros(1, dtype=np.int64)
+#: What is wrong with the starts of windows, in words.
+COMPLAINTS = {
+    execution.GO_BACK: "the starts of windows never go back",
+    execution.TOO_LONG: "a window has more than {} partials; rebuild the kernel with a larger capacity",
+    execution.TOO_SHORT: "a window begins with a partial it holds",
+    execution.OUT_OF_ORDER: "ranges are ordered: the longest, which begins first, comes first",
+}
 
 
 class KernelError(ValueError):
@@ -87,13 +92,14 @@ class Kernel:
         if not len(table):
             return self.statistic.empty(0, self.width)
         if np.any(table[0] < self._starts):
-            raise KernelError(complaint(execution.GO_BACK, self.capacity))
-        wanted = _ALL_DUE if due is None else _places(np.asarray(due, dtype=bool).reshape(table.shape))
-        answers = table.size if due is None else len(wanted) - 1
-        numbers = len(table), self.ranges, int(due is None)
-        wrong, out = self.drive(execution.loop_of, partials, (table, wanted), answers, numbers)
+            raise KernelError(COMPLAINTS[execution.GO_BACK])
+        wanted = np.flatnonzero(() if due is None else np.asarray(due, dtype=bool).reshape(table.shape))
+        answers = table.size if due is None else len(wanted)
+        # After the last place that is due there is one that no step has: the loop goes from one to the next.
+        schedule, numbers = (table, np.append(wanted, table.size)), (len(table), self.ranges, int(due is None))
+        wrong, out = self.drive(execution.loop_of, partials, schedule, answers, numbers)
         if wrong:
-            raise KernelError(complaint(wrong, self.capacity))
+            raise KernelError(COMPLAINTS[wrong].format(self.capacity))
         self._starts = table[-1].copy()
         return out
 
@@ -172,7 +178,7 @@ class Kernel:
 
     def _begin(self, first: int) -> None:
         """Forgets everything; the next partial is number `first`."""
-        shape = shape_of(self.statistic, self.capacity, self.ranges, self.width, first)
+        shape = KernelShape(self.capacity, self.ranges, self.statistic.commutative, self.width, first)
         layout = self._layout(shape)
         self._ix = np.array(empty_index(shape, layout), dtype=np.int64)
         self._table = np.zeros(layout.table, dtype=np.int64)
@@ -185,41 +191,6 @@ class Kernel:
     def _allocate(self, rows: int) -> None:
         self._columns = self.blank(rows)
         self._f = execution.arithmetic_of(self.statistic, self.width)
-
-
-def shape_of(statistic: Statistic, capacity: int, ranges: int, width: int, first: int = 0) -> KernelShape:
-    """What an algorithm must know of a kernel to say how much memory it needs."""
-    return KernelShape(capacity, ranges, statistic.commutative, width, first)
-
-
-def complaint(wrong: int, capacity: int) -> str:
-    """What is wrong with the starts of windows, in words."""
-    if wrong == execution.OUT_OF_ORDER:
-        return "ranges are ordered: the longest, which begins first, comes first"
-    if wrong == execution.TOO_LONG:
-        return f"a window has more than {capacity} partials; rebuild the kernel with a larger capacity"
-    return (
-        "the starts of windows never go back"
-        if wrong == execution.GO_BACK
-        else "a window begins with a partial it holds"
-    )
-
-
-def _places(due: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where something is due, ascending, and then a place after all: a kernel goes from one to the next."""
-    places = np.empty(np.count_nonzero(due) + 1, dtype=np.int64)
-    _find_places(np.ascontiguousarray(due).reshape(-1), places)
-    return places
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _find_places(due: NDArray[np.bool_], places: NDArray[np.int64]) -> None:
-    """As `flatnonzero`, in half the time: what is not due is overwritten, and no branch is guessed wrong."""
-    found = 0
-    for place in range(due.size):
-        places[found] = place
-        found += due[place]
-    places[found] = due.size
 
 
 def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str | None:
@@ -245,7 +216,6 @@ def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str 
 
 #: The most steps in one call, times keys: what one call can add to the deques is reserved before it.
 _RESERVED_ENTRIES = 1 << 16
-_RESERVED_ENTRIES_OF_ONE_KEY = 1 << 18
 
 
 class DequeKernel(Kernel):
@@ -291,10 +261,8 @@ class DequeKernel(Kernel):
 
     def _in_parts(self, steps: int, take: Callable[[slice], Columns]) -> Columns:
         """Takes steps in parts; before each, all that it can add to the deques is reserved."""
-        reserved = _RESERVED_ENTRIES_OF_ONE_KEY if self.width == 1 else _RESERVED_ENTRIES
-        at_once = max(self._batch, reserved // self.width)
-        answers = [self.statistic.empty(0, self.width)] if steps == 0 else []
-        for at in range(0, steps, at_once):
+        at_once, answers = max(self._batch, _RESERVED_ENTRIES // self.width), []
+        for at in range(0, max(1, steps), at_once):
             part = slice(at, min(at + at_once, steps))
             self._reserve(min(self.capacity, self.longest + part.stop - part.start))
             answers.append(take(part))
@@ -306,12 +274,7 @@ class DequeKernel(Kernel):
         lengths[np.asarray(columns, dtype=np.intp)] = 0
 
     def select(self, columns: ArrayLike) -> None:
-        keys = np.asarray(columns, dtype=np.intp)
-        taken, before = np.flatnonzero(keys >= 0), self._tables()
-        super().select(keys)
-        self._table = np.zeros(self._layout().table, dtype=np.int64)
-        for to, source in zip(self._tables(), before, strict=True):
-            to[:, taken] = source[:, keys[taken]]
+        self._rearrange(self._slots, np.asarray(columns, dtype=np.intp))
 
     def _layout(self, shape: KernelShape | None = None) -> MemoryLayout:
         return layout_of(self.width, self._slots, self._batch, room=self._batch)
@@ -323,22 +286,25 @@ class DequeKernel(Kernel):
 
     def _reserve(self, entries: int) -> None:
         """Makes room for deques of this length."""
-        slots, room = slots_for(entries), self._slots
-        if slots <= room:
-            return
-        columns, ((heads, lengths), numbers) = self._columns, self._tables()
+        if slots_for(entries) > self._slots:
+            self._rearrange(slots_for(entries), np.arange(self.width))
+
+    def _rearrange(self, slots: int, keys: NDArray[np.intp]) -> None:
+        """Makes room for as many slots; new deque i is what deque keys[i] was, moved to slot 0, or empty."""
+        columns, ((heads, lengths), numbers), before = self._columns, self._tables(), self._slots
+        taken, self.width = np.flatnonzero(keys >= 0), len(keys)
         self._slots = self._ix[SLOTS] = slots
         layout = self._layout()
         self._table = np.zeros(layout.table, dtype=np.int64)
         self._allocate(layout.rows)
-        # Every deque moves to slot 0.
-        order, keys = (heads + np.arange(room)[:, np.newaxis]) % room, np.arange(self.width)
+        source = keys[taken]
+        order = (heads[source] + np.arange(before)[:, np.newaxis]) % before
         (_, new_lengths), new_numbers = self._tables()
-        new_lengths[:] = lengths
-        new_numbers[:room] = numbers[order, keys]
-        for to, source in zip(self._columns, columns, strict=True):
-            to[:room] = source[order, keys]
-            to[slots:] = source[room:]
+        new_lengths[taken] = lengths[source]
+        new_numbers[:before, taken] = numbers[order, source]
+        for to, column in zip(self._columns, columns, strict=True):
+            to[:before, taken] = column[order, source]
+            to[slots:, taken] = column[before:, source]
 
     def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
         if sequence >= self.next - self._ix[GATHERED]:

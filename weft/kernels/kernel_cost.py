@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import ceil, floor, lcm, log
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,19 +166,9 @@ _EULER_GAMMA = 0.5772156649015329
 Omega: TypeAlias = Callable[[Demand, Fraction], Fraction]
 
 
-def operations_per_edge(
-    kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] | None = None
-) -> Fraction:
-    """Ω of a kernel for a tree whose edges come at `edge_rate` per tick; DUE_AWARE unless a model is given.
-
-    >>> tree = demand([Window(60, 10), Window(120, 10)])
-    >>> operations_per_edge("prefix", tree, Fraction(1, 10))
-    Fraction(3, 1)
-    """
-    omegas = DUE_AWARE if model is None else model
-    if kernel not in omegas:
-        raise ValueError(f"no Ω is known for kernel {kernel!r}: choose one of {', '.join(omegas)}")
-    return omegas[kernel](tree, edge_rate)
+def rounded(value: float) -> Fraction:
+    """A number in which rounding errors leave no trace: equal costs compare equal."""
+    return Fraction(round(value * _RESOLUTION), _RESOLUTION)
 
 
 def lookup(partials: Fraction | int) -> Fraction:
@@ -208,6 +198,26 @@ def harmonic(partials: Fraction) -> Fraction:
         at += 1
         shortfall += 1 / at
     return rounded(log(at) + _EULER_GAMMA + 1 / (2 * at) - 1 / (12 * at**2) + 1 / (120 * at**4) - shortfall)
+
+
+def _lookups(tree: Demand, edge_rate: Fraction) -> Fraction:
+    """Σ dᵢ·look(Pᵢ), by octaves: the ranges with 2ᵏ ≤ P + 1 < 2ᵏ⁺¹."""
+    total, octave = Fraction(0), 1
+    answers, length = tree.answers_of(ceil(1 / edge_rate))
+    while answers:
+        later_answers, later_length = tree.answers_of(ceil((2 ** (octave + 1) - 1) / edge_rate))
+        here, length_here = answers - later_answers, length - later_length
+        total += (octave - 2) * here + (length_here * edge_rate + here) / 2**octave
+        answers, length, octave = later_answers, later_length, octave + 1
+    return total / (tree.period * edge_rate)
+
+
+def _answers_per_edge(tree: Demand, edge_rate: Fraction) -> Fraction:
+    return tree.answers_per_tick / edge_rate
+
+
+def _most_partials(tree: Demand, edge_rate: Fraction) -> Fraction:
+    return max(Fraction(1), tree.longest * edge_rate)
 
 
 def _panes(tree: Demand, edge_rate: Fraction) -> Fraction:
@@ -263,6 +273,23 @@ DUE_AWARE: Mapping[str, Omega] = {
 }
 
 
+def operations_per_edge(
+    kernel: str, tree: Demand, edge_rate: Fraction, model: Mapping[str, Omega] = DUE_AWARE
+) -> Fraction:
+    """Ω of a kernel for a tree whose edges come at `edge_rate` per tick.
+
+    >>> tree = demand([Window(60, 10), Window(120, 10)])
+    >>> operations_per_edge("prefix", tree, Fraction(1, 10))
+    Fraction(3, 1)
+    """
+    if kernel not in model:
+        raise ValueError(f"no Ω is known for kernel {kernel!r}: choose one of {', '.join(model)}")
+    return model[kernel](tree, edge_rate)
+
+
+# --- prices -----------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Tariff:
     """Nanoseconds for what is done to the partials of all group keys at once: so much for the call, and for each key.
@@ -281,19 +308,17 @@ class Tariff:
 _FREE = Tariff(Fraction(0), Fraction(0), Fraction(0))
 
 
-@dataclass(frozen=True, slots=True)
-class Fares:
+class Fares(NamedTuple):
     """The charges of a kernel for a number of keys; see `Price`."""
 
-    operation: Fraction
-    edge: Fraction
-    answer: Fraction
-    window: Fraction
+    operation: Any
+    edge: Any
+    answer: Any
+    window: Any
 
-    def per_tick(self, operations: Fraction, edge_rate: Fraction, tree: Demand) -> Fraction:
-        """What a tree costs in a tick, its kernel spending these operations."""
-        besides = edge_rate * (self.edge + tree.number_of_queries * self.window) + tree.answers_per_tick * self.answer
-        return operations * self.operation + besides
+    def per_tick(self, operations: Any, edge_rate: Any, queries: Any, answers: Any) -> Any:
+        """What trees cost in a tick whose kernel spends these operations and gives these answers."""
+        return operations * self.operation + edge_rate * (self.edge + queries * self.window) + answers * self.answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,33 +376,9 @@ def cost_per_tick(
     *,
     keys: int = 1,
     prices: Prices = MEASURED_PRICES,
-    model: Mapping[str, Omega] | None = None,
+    model: Mapping[str, Omega] = DUE_AWARE,
 ) -> Fraction:
     """What the final aggregation of a tree costs in a tick of the clock: E·Ω operations, and what comes with them."""
     operations = edge_rate * operations_per_edge(kernel, tree, edge_rate, model)
-    return prices[kernel].at(keys).per_tick(operations, edge_rate, tree)
-
-
-def _lookups(tree: Demand, edge_rate: Fraction) -> Fraction:
-    """Σ dᵢ·look(Pᵢ), by octaves: the ranges with 2ᵏ ≤ P + 1 < 2ᵏ⁺¹."""
-    total, octave = Fraction(0), 1
-    answers, length = tree.answers_of(ceil(1 / edge_rate))
-    while answers:
-        later_answers, later_length = tree.answers_of(ceil((2 ** (octave + 1) - 1) / edge_rate))
-        here, length_here = answers - later_answers, length - later_length
-        total += (octave - 2) * here + (length_here * edge_rate + here) / 2**octave
-        answers, length, octave = later_answers, later_length, octave + 1
-    return total / (tree.period * edge_rate)
-
-
-def _answers_per_edge(tree: Demand, edge_rate: Fraction) -> Fraction:
-    return tree.answers_per_tick / edge_rate
-
-
-def _most_partials(tree: Demand, edge_rate: Fraction) -> Fraction:
-    return max(Fraction(1), tree.longest * edge_rate)
-
-
-def rounded(value: float) -> Fraction:
-    """A number in which rounding errors leave no trace: equal costs compare equal."""
-    return Fraction(round(value * _RESOLUTION), _RESOLUTION)
+    fares = prices[kernel].at(keys)
+    return Fraction(fares.per_tick(operations, edge_rate, tree.number_of_queries, tree.answers_per_tick))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
 from weft.arrays.ordinals import takes_two_words
-from weft.kernels.compiled.arithmetic import (
+from weft.kernels.arithmetic import (
     ADD_FLOATS,
     ADD_INTS,
     GREATEST_FLOATS,

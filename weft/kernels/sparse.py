@@ -2,17 +2,28 @@
 
 `GroupedWindows` keeps a place for every key in every slice. With a million keys and an hour of slices that is
 more than any machine has, although each key may have a handful of partials. Here only the partials that exist are kept,
-sorted by key and then by slice, and a window of a key is a stretch of them:
+sorted by key and then by slice, and a window of a key is a *span* of them:
 
     key         7  7  7  9  9  12 12 12 12
     slice    0  3  4  1  4   0  1  2  4
                    [-----)  [-)   [-----)    slices 1 … 4: where each key's window begins and ends
 
+A partial is the *first* of its key in a window if the window ends after it, begins no later than it, and begins after
+the partial before it. As ranges slide, ends and starts only ascend; so these windows are, for each range, a run of
+neighbours, found by looking into two small tables:
+
+    slice of the partial before      2
+    slice of the partial             5
+    windows of a range, [start, end]    [0,3]  [2,5]  [4,7]  [6,9]
+    ends at 5 or later                         ×      ×      ×
+    begins at 5 or before               ×      ×      ×
+    begins after 2                                    ×      ×        →  it is the first one in [4,7]
+
 Answers come as rows, one for each key that has partials in a window; nothing is as long as windows times keys.
 
 Costs: a slide costs as much as there are live partials, once for merging the new ones in and once for each range
 that is due, and as much as there are answers. Whole numbers are differences of running totals; all other statistics are
-combined anew from the window's own partials, from the oldest to the newest, one by one or over a tree of them. So no
+combined from the window's own partials, from the oldest to the newest, one by one or over a tree of them. So no
 rounding error outlives its window, and a NaN leaves with it.
 
 Dense windows cost as much as keys times slices, in memory, and a few nanoseconds for each key and new slice; sparse
@@ -23,17 +34,25 @@ a partial in one of ten (`Crowd`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from weft.arrays.ordinals import positions_in_ranges
+from weft.kernels.algorithms.flatfat import append_range
+from weft.kernels.arithmetic import ADD_INTS
+from weft.kernels.execution import GO_BACK, arithmetic_of
 from weft.kernels.grouped import KernelPartials, expect_held, taken
-from weft.kernels.kernel import KernelError
-from weft.kernels.spans import Ints, Windows, combined, spans
-from weft.kernels.statistic import Columns, Statistic, are_identities
+from weft.kernels.kernel import COMPLAINTS, KernelError
+from weft.kernels.machine_code import Memory, address, in_machine_code
+from weft.kernels.statistic import Columns, Statistic, are_identities, fold
+
+Ints = NDArray[np.int64]
 
 #: Windows of so few keys are dense, and so are those whose dense form is smaller than this: answers for whole rows of
 #: keys cost a nanosecond or two each, and one by one some tens of them.
@@ -149,10 +168,8 @@ class SparseWindows:
         table = np.asarray(starts, dtype=np.int64).reshape(slices, self._ranges)
         wanted = np.ones(table.shape, dtype=bool) if due is None else np.asarray(due, dtype=bool).reshape(table.shape)
         if slices and int(table[0, 0]) < self.first:
-            raise KernelError("the starts of windows never go back")
-        order = np.lexsort((partials.slices, partials.keys))
-        records = {name: taken(columns, order) for name, columns in partials.records.items()}
-        self._insert(partials.keys[order], self.next + partials.slices[order], records)
+            raise KernelError(COMPLAINTS[GO_BACK])
+        self._insert(partials.keys, self.next + partials.slices, partials.records)
         answers = self._answers(table, wanted)
         if slices:
             self.first = int(table[-1, 0])
@@ -163,38 +180,34 @@ class SparseWindows:
     def absorb(self, sequences: Ints, keys: Ints, records: Mapping[str, Columns]) -> None:
         """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
         expect_held(sequences, self.first, self.next)
-        order = np.lexsort((sequences, keys))
-        keys, sequences = keys[order], sequences[order]
-        late = {name: taken(columns, order) for name, columns in records.items()}
-        self._awaken(late)
-        at = np.searchsorted(self._codes(self._keys, self._slices), self._codes(keys, sequences))
-        known = np.zeros(len(keys), dtype=bool)
-        inside = at < len(self._keys)
-        known[inside] = (self._keys[at[inside]] == keys[inside]) & (self._slices[at[inside]] == sequences[inside])
+        self._awaken(records)
+        held, late = self._codes(self._keys, self._slices), self._codes(keys, sequences)
+        at = np.searchsorted(held, late)
+        known = at < len(held)
+        known[known] = held[at[known]] == late[known]
         for name, columns in self._records.items():
-            combined = self.statistics[name].combine(taken(columns, at[known]), taken(late[name], known))
+            combined = self.statistics[name].combine(taken(columns, at[known]), taken(records[name], known))
             for column, values in zip(columns, combined, strict=True):
                 column[at[known]] = values
-        new = ~known
-        self._insert(keys[new], sequences[new], {name: taken(late[name], new) for name in late})
+        self._insert(keys[~known], sequences[~known], {name: taken(records[name], ~known) for name in records})
 
     # --- partials ----------------------------------------------------------------------------------------------------
 
     def _codes(self, keys: Ints, slices: Ints) -> Ints:
         """Numbers that are ordered like (key, slice)."""
-        width = max(self.next, int(slices.max()) + 1 if len(slices) else 0) - self.first
-        return keys * width + (slices - self.first)
+        return keys * (max(self.next, int(slices.max(initial=0)) + 1) - self.first) + slices
 
     def _insert(self, keys: Ints, slices: Ints, records: Mapping[str, Columns]) -> None:
-        """Merges in sorted partials of keys and slices that have none yet."""
+        """Takes in partials of keys and slices that have none yet."""
         self._awaken(records)
         if not len(keys):
             return
-        source = _merged(self._keys, self._slices, keys, slices)
-        self._keys = np.concatenate((self._keys, keys))[source]
-        self._slices = np.concatenate((self._slices, slices))[source]
+        keys, slices = np.concatenate((self._keys, keys)), np.concatenate((self._slices, slices))
+        # This way of sorting is a merge where much is in order, as all that was here before.
+        order = np.argsort(self._codes(keys, slices), kind="stable")
+        self._keys, self._slices = keys[order], slices[order]
         self._records = {
-            name: tuple(np.concatenate(both)[source] for both in zip(columns, records[name], strict=True))
+            name: tuple(np.concatenate(both)[order] for both in zip(columns, records[name], strict=True))
             for name, columns in self._records.items()
         }
 
@@ -214,33 +227,166 @@ class SparseWindows:
             if are_identities(self.statistics[name], self._records[name]).all():
                 del self._records[name]
 
-    # --- windows -----------------------------------------------------------------------------------------------------
-
     def _answers(self, starts: Ints, due: NDArray[np.bool_]) -> AnswerRows:
         number = np.cumsum(due.ravel()).reshape(due.shape) - 1
         ranges, steps = np.nonzero(due.T)
-        found = spans(self._keys, self._slices, Windows(ranges, starts[steps, ranges], self.next + steps))
-        answers = np.repeat(number[steps, ranges], found.counts)
+        counts, firsts, lasts = spans(self._keys, self._slices, ranges, starts[steps, ranges], self.next + steps)
+        answers = np.repeat(number[steps, ranges], counts)
         records = {
-            name: combined(statistic, self._records[name], found.firsts, found.lasts)
+            name: combined(statistic, self._records[name], firsts, lasts)
             if name in self._records
             else statistic.empty(len(answers))
             for name, statistic in self.statistics.items()
         }
-        return AnswerRows(answers, self._keys[found.firsts], records)
+        return AnswerRows(answers, self._keys[firsts], records)
+
+
+# --- where windows begin and end -------------------------------------------------------------------------------------
+
+
+def spans(keys: Ints, slices: Ints, ranges: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Ints, Ints]:
+    """Where the windows of every key lie among partials that are sorted by key and slice.
+
+    Windows go from slice `starts[w]` to slice `ends[w]`: range by range, and in each range by time. Returns for each of
+    them how many keys have partials in it; and for each of these, window by window, where the span begins and ends.
+
+    >>> keys, slices = np.array([7, 7, 7, 9, 12]), np.array([0, 3, 4, 0, 2])
+    >>> spans(keys, slices, ranges=np.array([0]), starts=np.array([1]), ends=np.array([4]))
+    (array([2]), array([1, 4]), array([3, 5]))
+    """
+    number = len(ranges)
+    if not number or not len(keys):
+        nothing = np.empty(0, dtype=np.int64)
+        return np.zeros(number, dtype=np.int64), nothing, nothing
+    oldest, newest = int(starts.min()), int(ends.max())
+    # By place and range: the first window that ends there or later, and the first one that begins after it. Place 0 is
+    # before all windows, the last place after them.
+    within, bounds = np.arange(oldest, newest + 1), np.flatnonzero(np.diff(ranges, prepend=-1))
+    reached = np.empty((len(within) + 2, len(bounds)), dtype=np.int64)
+    begun = np.empty_like(reached)
+    for column, (low, high) in enumerate(zip(bounds, np.append(bounds[1:], number), strict=True)):
+        reached[0, column] = begun[0, column] = low
+        reached[-1, column] = begun[-1, column] = high
+        reached[1:-1, column] = low + np.searchsorted(ends[low:high], within, side="left")
+        begun[1:-1, column] = low + np.searchsorted(starts[low:high], within, side="right")
+    places = np.clip(slices - oldest + 1, 0, len(within) + 1).astype(np.int32)
+    changes = np.zeros(number + 1, dtype=np.int64)
+    _count(keys, places, reached, begun, changes)
+    counts = np.cumsum(changes[:-1])
+    firsts, lasts = np.empty(counts.sum(), dtype=np.int64), np.empty(counts.sum(), dtype=np.int64)
+    _fill(keys, places, reached, begun, ends - oldest + 1, np.cumsum(counts) - counts, firsts, lasts)
+    return counts, firsts, lasts
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _merged(keys: Ints, slices: Ints, new_keys: Ints, new_slices: Ints) -> Ints:
-    """Where each partial comes from when new ones, counted on after those that are there, are merged in."""
-    old, new = len(keys), len(new_keys)
-    source = np.empty(old + new, dtype=np.int64)
-    i = j = 0
-    for at in range(old + new):
-        take_old = j == new or (
-            i < old and (keys[i] < new_keys[j] or (keys[i] == new_keys[j] and slices[i] < new_slices[j]))
-        )
-        source[at] = i if take_old else old + j
-        i += take_old
-        j += not take_old
-    return source
+def _count(keys: Ints, places: NDArray[np.int32], reached: Ints, begun: Ints, changes: Ints) -> None:
+    """By how much the number of keys changes from each window to the next."""
+    for i in range(len(keys)):
+        here, before = places[i], places[i - 1] if i > 0 and keys[i - 1] == keys[i] else 0
+        for column in range(reached.shape[1]):
+            low, high = max(reached[here, column], begun[before, column]), begun[here, column]
+            if low < high:
+                changes[low] += 1
+                changes[high] -= 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _fill(
+    keys: Ints,
+    places: NDArray[np.int32],
+    reached: Ints,
+    begun: Ints,
+    ends: Ints,
+    slots: Ints,
+    firsts: Ints,
+    lasts: Ints,
+) -> None:
+    """Writes down every window of every key; `slots` is where the next key of each window goes."""
+    last = np.zeros(reached.shape[1], dtype=np.int64)
+    for i in range(len(keys)):
+        known = i > 0 and keys[i - 1] == keys[i]
+        here, before = places[i], places[i - 1] if known else 0
+        for column in range(reached.shape[1]):
+            low, high = max(reached[here, column], begun[before, column]), begun[here, column]
+            # Later windows of a range end later: the search goes on where it was.
+            at = max(last[column], i)
+            for window in range(low, high):
+                while at + 1 < len(keys) and keys[at + 1] == keys[i] and places[at + 1] <= ends[window]:
+                    at += 1
+                firsts[slots[window]] = i
+                lasts[slots[window]] = at + 1
+                slots[window] += 1
+            last[column] = at
+
+
+# --- what is in them -------------------------------------------------------------------------------------------------
+
+
+def combined(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:
+    """The records of each span combined, from its first to its last."""
+    if not len(firsts):
+        return statistic.empty(0)
+    if statistic.rows is None:
+        return _folded(statistic, records, firsts, lasts)
+    if statistic.rows is ADD_INTS:
+        # They may wrap; a difference of wrapped totals is right whenever the window's own sum fits.
+        return tuple(_difference(column, firsts, lasts) for column in records)
+    words, number, lengths = len(records), len(records[0]), lasts - firsts
+    f, (chain, climb) = arithmetic_of(statistic, width=1), _loops()
+    found = np.empty((len(firsts), words), dtype=records[0].dtype)
+    if int(lengths.sum()) <= number + 2 * len(firsts) * int(lengths.max()).bit_length():
+        packed = np.ascontiguousarray(records[0]) if words == 1 else np.stack(records, axis=1)
+        chain(f, address(packed), address(found), firsts, lasts)
+    else:
+        tree = np.empty((2 * number, words), dtype=found.dtype)
+        np.stack(records, axis=1, out=tree[number:])
+        climb(f, address(tree), address(found), number, firsts, lasts)
+    return tuple(np.ascontiguousarray(column) for column in found.T)
+
+
+def _difference(column: Ints, firsts: Ints, lasts: Ints) -> Ints:
+    totals = np.empty(len(column) + 1, dtype=np.int64)
+    totals[0] = 0
+    np.cumsum(column, out=totals[1:])
+    return np.asarray(totals[lasts] - totals[firsts])
+
+
+@cache
+def _loops() -> tuple[Callable[..., None], Callable[..., None]]:
+    """The compiled loops over spans. Their cells are records, the words of each side by side."""
+
+    def chain(f: Any, records_at: Memory, found_at: Memory, firsts: Ints, lasts: Ints) -> None:
+        """One record after the other."""
+        records, found = f.memory(records_at), f.memory(found_at)
+        for n in range(len(firsts)):
+            f.copy(found, n, records, firsts[n])
+            for i in range(firsts[n] + 1, lasts[n]):
+                f.combine(found, n, found, n, records, i)
+
+    def climb(f: Any, tree_at: Memory, found_at: Memory, leaves: int, firsts: Ints, lasts: Ints) -> None:
+        """Each span from the few nodes of a tree that make it up; node i is what nodes 2i and 2i + 1 are together."""
+        tree, found = f.memory(tree_at), f.memory(found_at)
+        for node in range(leaves - 1, 0, -1):
+            f.combine(tree, node, tree, 2 * node, tree, 2 * node + 1)
+        for n in range(len(firsts)):
+            append_range(f, tree, leaves + firsts[n], leaves + lasts[n], True, found, n)
+
+    return in_machine_code(chain), in_machine_code(climb)
+
+
+#: Partials that are copied out at once for a statistic that has no compiled arithmetic.
+_AT_ONCE = 1 << 18
+
+
+def _folded(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -> Columns:
+    """Of a statistic that is written in Python: spans copied out, some at a time, and folded."""
+    parts, ends = [], np.cumsum(lasts - firsts)
+    begin = 0
+    while begin < len(firsts):
+        done = int(ends[begin - 1]) if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
+        lengths = lasts[begin:end] - firsts[begin:end]
+        at = positions_in_ranges(firsts[begin:end], lengths)
+        parts.append(fold(statistic, taken(records, at), np.repeat(np.arange(end - begin), lengths), end - begin))
+        begin = end
+    return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -29,7 +29,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.arrays.chunks import positions_in_ranges
 from weft.arrays.ordinals import (
     Constant,
     ElementaryIntervals,
@@ -39,6 +38,7 @@ from weft.arrays.ordinals import (
     distinct_texts,
     is_text_array,
     ordinals,
+    positions_in_ranges,
 )
 from weft.predicates.domains import FIRST, LAST, Place, ValueSet
 

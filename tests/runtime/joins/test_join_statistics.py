@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.runtime.workload_run import Run
-from weft.arrays.key_hashes import KeyHashes
+from weft.arrays.row_keys import KeyHashes
 from weft.optimizer.network.sizes import SizeKey, SizeKind
 from weft.predicates.domains import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher

@@ -13,7 +13,7 @@ from tests.oracle_values import row_key
 from tests.runtime.sets.drawn import VALUES, chunked, random_fields, random_values, rows_of, table
 from weft.algebra import DataType, Field
 from weft.algebra.types import DOUBLE, STRING
-from weft.arrays.row_encoding import RowEncoding, RowNumbers
+from weft.arrays.row_keys import RowEncoding, RowNumbers
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets.set_rows import rows_schema
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.kernels.algorithms.algorithm import Algorithm
 from weft.kernels.algorithms.b_int import B_INT
 from weft.kernels.algorithms.daba import DABA
 from weft.kernels.algorithms.flatfat import FLATFAT
@@ -15,6 +14,7 @@ from weft.kernels.algorithms.prefix import PREFIX
 from weft.kernels.algorithms.slickdeque_inv import SLICKDEQUE_INV
 from weft.kernels.algorithms.slickdeque_noninv import SLICKDEQUE_NONINV
 from weft.kernels.algorithms.two_stacks import TWO_STACKS
+from weft.kernels.cells import Algorithm
 
 ALGORITHMS: Mapping[str, Algorithm] = {
     algorithm.name: algorithm

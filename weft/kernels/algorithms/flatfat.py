@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Index, Memory, forget, jitable
+from weft.kernels.cells import COMMUTES, NEXT, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
+from weft.kernels.machine_code import Memory, jitable
 
 #: Cell 0 belongs to no node; the right end of a range is gathered in it.
 RIGHT = 0
@@ -48,14 +48,14 @@ def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, ou
     if ix[NEXT] - start == leaves and ix[COMMUTES]:
         f.copy(out, a, cells, ROOT)
     elif oldest <= newest:
-        _append_range(f, cells, leaves + oldest, leaves + newest + 1, True, out, a)
+        append_range(f, cells, leaves + oldest, leaves + newest + 1, True, out, a)
     else:
-        _append_range(f, cells, leaves + oldest, 2 * leaves, True, out, a)
-        _append_range(f, cells, leaves, leaves + newest + 1, False, out, a)
+        append_range(f, cells, leaves + oldest, 2 * leaves, True, out, a)
+        append_range(f, cells, leaves, leaves + newest + 1, False, out, a)
 
 
 @jitable
-def _append_range(f: Any, cells: Memory, left: int, right: int, is_first: bool, out: Memory, a: int) -> None:
+def append_range(f: Any, cells: Memory, left: int, right: int, is_first: bool, out: Memory, a: int) -> None:
     """out[a] = out[a] ⊕ the leaves from `left` up to, not including, `right`, by the fewest nodes that make them up."""
     nothing_right = True
     while left < right:

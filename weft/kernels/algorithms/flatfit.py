@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import BASE, FIRST, NEXT, SLOTS, Index, Memory, forget, jitable, slot
+from weft.kernels.cells import BASE, FIRST, NEXT, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget, slot
+from weft.kernels.machine_code import Memory, jitable
 
 
 def layout(shape: KernelShape) -> MemoryLayout:

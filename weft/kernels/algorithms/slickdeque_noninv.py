@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.algorithms.algorithm import Algorithm, KernelShape, MemoryLayout
-from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Index, Memory, forget, jitable
+from weft.kernels.cells import FIRST, NEXT, OWN, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
+from weft.kernels.machine_code import Memory, jitable
 
 #: Partials that are gathered before they are merged, how many are gathered now, and for how many there is room.
 BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
@@ -40,9 +40,6 @@ BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2
 
 #: Longer batches cost less in all, and more on the slide that merges.
 LONGEST_BATCH = 16
-
-#: This few ranges are looked through one by one.
-FEW_RANGES = 8
 
 FEWEST_SLOTS = 64
 
@@ -100,10 +97,7 @@ def merge(f: Any, cells: Memory, ix: Index, table: Index) -> None:
         head, length = table[key], table[keys + key]
         while length > 0 and f.displaces(cells, peak, cells, (head + length - 1) & (slots - 1), key):
             length -= 1
-        if gathered - expired == 1:
-            kept, table[kept_at] = 1, 0
-        else:
-            kept = f.undisplaced(cells, slots + expired, gathered - expired, table, kept_at, key)
+        kept = f.undisplaced(cells, slots + expired, gathered - expired, table, kept_at, key)
         for n in range(kept - 1, -1, -1):
             source, to = expired + table[kept_at + n], (head + length) & (slots - 1)
             f.put(cells, to, cells, slots + source, key)
@@ -123,12 +117,17 @@ def _drop_expired(ix: Index, table: Index, keys: int, key: int) -> None:
 
 @jitable
 def query(f: Any, cells: Memory, ix: Index, table: Index, start: int, j: int, out: Memory, a: int) -> None:
+    keys, peak = f.number_of_keys(), ix[SLOTS] + ix[ROOM]
     if ix[GATHERED] > 0 and start == ix[FIRST] and start <= ix[NEXT] - ix[GATHERED]:
-        _answer_from_head_and_peak(f, cells, ix, table, out, a)
+        for key in range(keys):
+            _drop_expired(ix, table, keys, key)
+            head = table[key]
+            if table[keys + key] == 0 or f.displaces(cells, peak, cells, head, key):
+                head = peak
+            f.put(out, a, cells, head, key)
         return
     if ix[GATHERED] > 0:
         merge(f, cells, ix, table)
-    keys = f.number_of_keys()
     for key in range(keys):
         entry = 0
         while _last_start(ix, table, keys, key, entry) < start:
@@ -167,8 +166,12 @@ def answer(
                 entry += 1
             # The entry answers all ranges up to the first that begins after it.
             end = _first_after(starts, at + j, at + ranges, _last_start(ix, table, keys, key, entry)) - at
-            number = end - j if all_due else _number_before(due, a + answers, at + end)
-            room = ranges - j if all_due else number
+            number, room = end - j, ranges - j
+            if not all_due:
+                number = 0
+                while due[a + answers + number] < at + end:
+                    number += 1
+                room = number
             f.put_span(out, a + answers, number, room, cells, _cell(ix, table, keys, key, entry), key)
             answers += number
             j = end if all_due else due[a + answers] - at
@@ -176,21 +179,8 @@ def answer(
 
 
 @jitable
-def _number_before(due: Any, first: int, end: int) -> int:
-    """How many of the places that are due, from the first of them on, lie before `end`."""
-    number = 0
-    while due[first + number] < end:
-        number += 1
-    return number
-
-
-@jitable
 def _first_after(starts: Any, low: int, high: int, last: int) -> int:
     """The first place from `low` on where a start is greater than `last`; starts ascend."""
-    if high - low <= FEW_RANGES:
-        while low < high and starts[low] <= last:
-            low += 1
-        return low
     # Where windows of all lengths are asked for, starts are successive, and the first guess is right.
     guess: int = min(high, low + last + 1 - starts[low])
     if guess > low and starts[guess - 1] <= last and (guess == high or starts[guess] > last):
@@ -218,18 +208,6 @@ def _cell(ix: Index, table: Index, keys: int, key: int, entry: int) -> int:
     if entry < table[keys + key]:
         return (table[key] + entry) & (ix[SLOTS] - 1)
     return ix[SLOTS] + ix[ROOM] + 1
-
-
-@jitable
-def _answer_from_head_and_peak(f: Any, cells: Memory, ix: Index, table: Index, out: Memory, a: int) -> None:
-    keys = f.number_of_keys()
-    peak = ix[SLOTS] + ix[ROOM]
-    for key in range(keys):
-        _drop_expired(ix, table, keys, key)
-        head = table[key]
-        if table[keys + key] == 0 or f.displaces(cells, peak, cells, head, key):
-            head = peak
-        f.put(out, a, cells, head, key)
 
 
 def covering(ix: Index, table: Index, sequence: int) -> list[int]:

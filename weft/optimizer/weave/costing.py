@@ -23,7 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.kernels.kernel_cost import DUE_AWARE, MEASURED_PRICES, Demand, Omega, Prices, cost_per_tick, demand, merged
+from weft.kernels.kernel_cost import (
+    DUE_AWARE,
+    MEASURED_PRICES,
+    Demand,
+    Fares,
+    Omega,
+    Prices,
+    cost_per_tick,
+    demand,
+    merged,
+)
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import EdgeSet, bounded_range, shared_edges, window_edges
 
@@ -264,10 +274,8 @@ class Costing:
             formula = self.fast.get(kernel, _unknown)
             if or_higher:
                 formula = _nothing if formula is _unknown else AT_LEAST.get(formula, formula)
-            fares = self.prices[kernel].at(self.keys.get(lane.group_by, 1))
-            # As `Fares.per_tick`.
-            besides = rates * (float(fares.edge) + sums.queries * float(fares.window))
-            costs = formula(sums, rates) * float(fares.operation) + besides + sums.answers * float(fares.answer)
+            fares = Fares(*map(float, self.prices[kernel].at(self.keys.get(lane.group_by, 1))))
+            costs = fares.per_tick(formula(sums, rates), rates, sums.queries, sums.answers)
             for at in np.flatnonzero(np.isnan(costs)).tolist():
                 costs[at] = exactly(kernel, at)
             best = np.minimum(best, costs)

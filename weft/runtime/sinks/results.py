@@ -15,8 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from weft.algebra import Query
-from weft.arrays.arrow_streams import streamed, table_of
-from weft.arrays.arrow_types import arrow_type
+from weft.arrays.arrow_types import arrow_type, streamed, table_of
 from weft.runtime.sinks.shed_notices import notices_of, with_notices
 from weft.runtime.state.checksums import Seal, Seals, fault, seal_of
 from weft.runtime.state.commits import Commit, last_commit

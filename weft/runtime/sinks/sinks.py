@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from weft.algebra import Query
-from weft.arrays.arrow_streams import streamed, table_of
+from weft.arrays.arrow_types import streamed, table_of
 from weft.catalog import Catalog
 from weft.runtime.engine_errors import SinkError, StorageError
 from weft.runtime.sinks.shed_notices import notice_sentences, notices_in

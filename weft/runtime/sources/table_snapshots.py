@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.algebra import Field, Table
-from weft.arrays.arrow_streams import streamed
+from weft.arrays.arrow_types import streamed
 from weft.expressions.spark_expressions import column, quoted, spark_type
 from weft.runtime.columnar.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT
 from weft.runtime.engine_errors import SourceError, StorageError

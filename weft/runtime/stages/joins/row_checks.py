@@ -27,7 +27,7 @@ from math import prod
 
 from weft.algebra import Call, Column, DataType, Expression, Field
 from weft.algebra.types import BIGINT, BOOLEAN, INTERVAL, STRING
-from weft.arrays.ordinals import digits_after_point, has_ordinals, is_text
+from weft.arrays.ordinals import has_ordinals, is_text
 from weft.expressions.spark_expressions import Leaf, spark_sql
 from weft.expressions.spark_expressions import column as position_name
 from weft.plan.network import CLOCK
@@ -204,7 +204,7 @@ def _combination(subject: Sum, leaf: Leaf) -> row_matching.Value | None:
     named = {atom: each for atom, each in atoms.items() if isinstance(each, Column) and has_ordinals(each.type)}
     if named.keys() != atoms.keys():
         return None
-    scales = {monomial: sum(digits_after_point(atom.expression.type) for atom in monomial) for monomial, _ in terms}
+    scales = {monomial: sum(atom.expression.type.scale for atom in monomial) for monomial, _ in terms}
     scale = max(scales.values())
     factors = {monomial: factor * 10 ** (scale - scales[monomial]) for monomial, factor in terms}
     if any(factor.denominator != 1 for factor in factors.values()):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from weft.algebra import Relation, Select, SetOperation, SetOperator
 from weft.arrays.ordinals import Mask, Numbers
-from weft.arrays.row_encoding import RowEncoding, RowNumbers
+from weft.arrays.row_keys import RowEncoding, RowNumbers
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import CLOCK
 from weft.runtime.stages.sets import set_rows

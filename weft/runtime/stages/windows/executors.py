@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from weft.algebra import Query, Stream
-from weft.arrays.arrow_streams import streamed, table_of
+from weft.arrays.arrow_types import streamed, table_of
 from weft.plan.event_time import Clock
 from weft.runtime.columnar.rows import typed_slots
 from weft.runtime.engine_errors import EngineError

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from weft.algebra import Stream
-from weft.arrays.arrow_streams import streamed, table_of
+from weft.arrays.arrow_types import streamed, table_of
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Array, Columns
 from weft.runtime.stages.windows.partials import Partials

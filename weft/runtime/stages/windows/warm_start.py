@@ -13,8 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+
+from weft.algebra.types import BIGINT, DOUBLE
 from weft.catalog import Catalog
-from weft.kernels.warm import warm_up
+from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.grouped import KernelPartials, make_kernel
+from weft.kernels.kernel import why_not
+from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
+from weft.kernels.sparse import SparseWindows
 from weft.plan.facts import Facts
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.query_list import QueryList
@@ -44,8 +51,8 @@ def restored(directory: Path) -> RestoredState:
     """Restore the state of the last commit of the project in a directory."""
     commit = last_commit(directory)
     if commit is None:
-        # A first start has time for all kernels: they are compiled the first time ever. Later ones load what they use.
-        warm_up()
+        # A first start has time for all kernels. Later ones load what they use.
+        compile_kernels()
         return RestoredState()
     with Catalog.open(directory, write=False) as catalog:
         plan: QueryList = catalog.plan(commit.plan)
@@ -68,6 +75,24 @@ def restored(directory: Path) -> RestoredState:
             weaves[stream.name] = weave
     number_of = plan.number_of
     return RestoredState(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
+
+
+def compile_kernels() -> None:
+    """Compile all that `GroupedWindows` and `SparseWindows` can ever call: no cycle should wait for a compiler.
+
+    Compiled code is kept on disk, beside the sources or in the user's cache directory: a machine compiles once, for a
+    second or two a kernel, and after that a process only loads.
+    """
+    extremes = (extreme(type_, greatest) for type_ in (BIGINT, DOUBLE) for greatest in (False, True))
+    # One statistic for each arithmetic there is on rows; all others use the same.
+    for statistic in (COUNT, SUM_OF_DOUBLES, MOMENTS, *extremes):
+        for name, algorithm in ALGORITHMS.items():
+            if why_not(algorithm, statistic) is None:
+                make_kernel(name, statistic, capacity=1, width=2).slide(statistic.empty(1, 2), [[0]])
+        # Windows short enough to be added up one by one, and windows long enough for a tree.
+        for slices in (2, 200):
+            ones = KernelPartials(np.arange(slices), np.zeros(slices, np.int64), {"x": statistic.empty(slices)})
+            SparseWindows({"x": statistic}).slide(ones, slices, np.zeros((slices, 1)))
 
 
 def _pieces(state: Path, segment: Segment, seals: Seals) -> Iterator[partials.Partials]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra import Window
-from weft.arrays.chunks import positions_in_ranges
+from weft.arrays.ordinals import positions_in_ranges
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Statistic, fold

@@ -1,4 +1,6 @@
-"""Rows as bytes, and rows numbered by them. Two rows are equal in all columns, as SQL has it, iff their bytes are.
+"""Rows as bytes that are equal when the rows are, rows numbered by their bytes, and keys as 64-bit hashes.
+
+Two rows are equal in all columns, as SQL has it, iff their bytes are:
 
     nulls     one bit for each column
     fixed     numbers, dates, times and truth values as they are stored; of texts and bytes the length
@@ -9,6 +11,9 @@ A row (7, NULL, 'abc') of an INT, a BIGINT and a STRING:
     40 │ 07 00 00 00 │ 00 00 00 00 00 00 00 00 │ 03 00 00 00 │ 61 62 63
 
 NULLs are equal, so a NULL has zeros for a value. NaNs are equal and -0.0 is 0.0, so each has one form.
+
+Hashes need no memory, and every process gives a key the same one; but keys that differ may share one, so that those who
+find rows by them compare the keys again.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import compress
 
 import numpy as np
@@ -24,8 +30,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.arrays.chunks import positions_in_ranges
-from weft.arrays.ordinals import Mask, Numbers, decimal_words, is_text_array
+from weft.arrays.ordinals import (
+    Mask,
+    Numbers,
+    decimal_words,
+    distinct_texts,
+    is_text_array,
+    ordinals,
+    positions_in_ranges,
+)
 
 Bytes = NDArray[np.uint8]
 
@@ -182,3 +195,55 @@ class RowNumbers:
     def keep(self, which: Mask) -> None:
         """Leave out all values but some. These get new numbers, in the order that they had."""
         self._begin(list(compress(self._numbers, which)))
+
+
+#: Spread over all 64 bits: the multipliers of a well-known mixer of numbers (MurmurHash3's last step).
+_FIRST, _SECOND, _HALF = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
+
+
+class KeyHashes:
+    """The hashes of keys of the rows of one table; each column is hashed once, in however many keys it is."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._columns: dict[str, tuple[NDArray[np.uint64], Mask]] = {}
+
+    @property
+    def bytes_held(self) -> int:
+        return sum(hashes.nbytes + valid.nbytes for hashes, valid in self._columns.values())
+
+    def of(self, columns: Sequence[str]) -> tuple[Numbers, Mask]:
+        """The hash of each row's key, and which rows have all columns of it: NULL is equal to nothing."""
+        hashes = np.zeros(self._table.num_rows, dtype=np.uint64)
+        present = np.ones(self._table.num_rows, dtype=bool)
+        for column in columns:
+            hashes_of_column, valid = self.of_column(column)
+            hashes = _mixed(hashes ^ hashes_of_column)
+            present &= valid
+        return hashes.view(np.int64), present
+
+    def of_column(self, column: str) -> tuple[NDArray[np.uint64], Mask]:
+        """The hash of each row's value in a column, spread over all 64 bits, and which rows have one."""
+        if column not in self._columns:
+            values = self._table[column]
+            self._columns[column] = _hashes(values), np.asarray(pc.is_valid(values))
+        return self._columns[column]
+
+
+def _hashes(values: pa.ChunkedArray) -> NDArray[np.uint64]:
+    if not is_text_array(values.type):
+        return _mixed(ordinals(values)[0].view(np.uint64))
+    codes, texts = distinct_texts(values)
+    # Python's own hash is another one in every process, and with it the order of answers would be.
+    return np.array([*map(_hash, texts), 0], dtype=np.uint64)[codes]
+
+
+def _hash(value: str | bytes) -> int:
+    data = value.encode() if isinstance(value, str) else value
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    numbers = (numbers ^ (numbers >> _HALF)) * _FIRST
+    numbers = (numbers ^ (numbers >> _HALF)) * _SECOND
+    return numbers ^ (numbers >> _HALF)
