@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster, height
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.placement_loops import add, costs, excess, field_of, own
-from weft.federation.distribution.placement_loops import greedy as place_greedily
-from weft.federation.distribution.query_graph import QueryGraph, graph_of, selected
+from weft.federation.distribution.query_graph import QueryGraph, add, costs, excess, field_of, graph_of, own, selected
+from weft.federation.distribution.query_graph import greedy as place_greedily
 from weft.federation.distribution.rounds import (
     MOST_BUNDLES,
     SLACK,

@@ -23,8 +23,18 @@ from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.placement_loops import field_of, greedy, improve, own, rebalance
-from weft.federation.distribution.query_graph import QueryGraph, coarsened, graph_of, joined, selected
+from weft.federation.distribution.query_graph import (
+    QueryGraph,
+    coarsened,
+    field_of,
+    graph_of,
+    greedy,
+    improve,
+    joined,
+    own,
+    rebalance,
+    selected,
+)
 
 #: How far beyond its fair share of the load a provider may go.
 SLACK = 0.10
