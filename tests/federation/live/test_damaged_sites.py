@@ -12,12 +12,15 @@ import pytest
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.oracle_engine import Crash
 from tests.federation.live.small_federation import SmallFederation
+from weft.algebra import Query, Select
+from weft.algebra.types import BIGINT
 from weft.delivery import Batch, Dropped, subscribe
 from weft.delivery.delivery_log import cycles, delivery_directory, parcel_path
 from weft.delivery.publisher import Publisher
 from weft.federation import FederationError
+from weft.federation.live.ledger import StandingQuery, Stay
 from weft.federation.live.messages import message_of
-from weft.federation.live.provider_engine import Address, AnswerOutbox
+from weft.federation.live.provider_engine import AnswerOutbox
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.site_directory import RoleStore, engine_number
 from weft.runtime.sinks.publishing import PublishedRows
@@ -41,9 +44,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+QUERY = StandingQuery(Query("q", Select((), None, (), BIGINT), None), "n1", 1, (Stay("n2", 1, 1),))
+
+
 def _outbox(folder: Path, broker: MemoryBroker, committed: int) -> AnswerOutbox:
-    addresses = {"q": Address(birth=1, home="n1", after=0, since=1)}
-    outbox = AnswerOutbox(folder, "n2", MemoryTransport(broker), addresses)
+    outbox = AnswerOutbox(folder, "n2", MemoryTransport(broker), {"q": (QUERY, 0)})
     outbox.open(committed)
     return outbox
 

@@ -32,7 +32,7 @@ from weft.federation.live.messages import (
     message_of,
     small_enough,
 )
-from weft.federation.live.provider_engine import Address, ProviderEngine
+from weft.federation.live.provider_engine import ProviderEngine
 from weft.federation.live.site_directory import RoleStore
 from weft.federation.live.source_agent import BATCHES_TABLE, BatchFiles
 from weft.loom.registration import Registration
@@ -161,7 +161,7 @@ def test_a_batch_that_comes_again_is_run_once(tmp_path: Path) -> None:
 
     def opened() -> ProviderEngine:
         found = ProviderEngine(tmp_path / "engine", "n1", MemoryTransport(MemoryBroker()), OracleEngine)
-        found.addresses["q"] = Address(birth=3, home="n1", after=3, since=3)
+        found.addresses["q"] = ledger.query("q"), 3
         return found
 
     provider_engine = opened()
@@ -186,7 +186,7 @@ def test_a_cycle_waits_until_the_answers_before_it_are_sent(tmp_path: Path) -> N
     away = MemoryTransport(broker)
     away.put = lambda mailbox, identity, data: _raise(BrokerError("away"))  # type: ignore[method-assign]
     provider_engine = ProviderEngine(tmp_path / "engine", "n1", away, OracleEngine)
-    provider_engine.addresses["q"] = Address(birth=3, home="n1", after=3, since=3)
+    provider_engine.addresses["q"] = ledger.query("q"), 3
     provider_engine.begin(3, ledger, [ledger.query("q")])
     provider_engine.take_batch(4, ledger, "trades", pa.table({"n": [9]}))
     with pytest.raises(BrokerError, match="away"):

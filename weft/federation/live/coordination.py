@@ -78,7 +78,7 @@ class Coordination:
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
         #: The plan of a round that was shown last: its budget, who was where then, and the plan.
-        self._shown: tuple[float | None, dict[str, Any], dict[str, Any]] | None = None
+        self._shown: tuple[float | None, object, dict[str, Any]] | None = None
         self._follower.catch_up()
         self._ledger = self._follower.ledger
         self.placing = Placing(self.network, self._ledger)
@@ -279,23 +279,25 @@ class Coordination:
 
     def _plan(self, message: messages.SiteMessage) -> dict[str, Any]:
         """Show what a round would move; or carry out what was shown last, if it still fits."""
-        budget = message.fields.get("budget")
         if message["id"] in self._ledger.done:
             return {"said": ["done already"], "moves": []}
+        budget = message.fields.get("budget")
+        standing = self.placing.present, {each.birth: each.provider for each in self._ledger.running()}
         shown, self._shown = self._shown, None
-        if not message["apply"] or shown is None or shown[0] != budget:
+        if not message["apply"]:
             plan = self._planned(budget)
-        elif shown[1] == self._standing():
+            self._shown = budget, standing, plan
+            return plan
+        if shown is None or shown[0] != budget:
+            plan = self._planned(budget)
+        elif shown[1] == standing:
             plan = shown[2]
         else:
             raise FederationError(
                 "queries or providers have come, gone or moved since the plan was shown, so nothing was moved; "
                 "look at the new plan: weft federation plan"
             )
-        if message["apply"]:
-            self._carry_out(message["id"], {each["query"]: each["target"] for each in plan["moves"]})
-        else:
-            self._shown = budget, self._standing(), plan
+        self._carry_out(message["id"], {each["query"]: each["target"] for each in plan["moves"]})
         return plan
 
     def _planned(self, budget: float | None = None) -> dict[str, Any]:
@@ -310,13 +312,6 @@ class Coordination:
             if each.source != each.target
         ]
         return {"said": [plan_text(plan)], "moves": listed}
-
-    def _standing(self) -> dict[str, Any]:
-        """Which providers take part, and where each query runs."""
-        return {
-            "at": {each.birth: each.provider for each in self._ledger.running()},
-            "there": self.placing.present,
-        }
 
     def _begin_round(self) -> None:
         """Move what a round of redistribution moves, when it is time for one."""
@@ -354,17 +349,16 @@ class Coordination:
     def _release(self) -> None:
         """Tell the owners of streams now and then which batches no query can need again."""
         ledger = self._ledger
-        if len(ledger.marks) < self._released + self._release_every:
+        batches = sum(len(record.marks) for record in ledger.streams.values())
+        if batches < self._released + self._release_every:
             return
-        self._released = len(ledger.marks)
+        self._released = batches
         reached = {each.birth: [at for _, at in each.unfinished(self._through)] for each in ledger.queries.values()}
         unfinished = {birth: min(places) for birth, places in reached.items() if places}
         begins = feeding_begins(ledger, unfinished)
         for name, record in ledger.streams.items():
             reading = (begin for birth, begin in begins.items() if name in ledger.queries[birth].reads)
             needed = min(reading, default=ledger.place)
-            before = next((mark.number for mark in record.marks if mark.place > needed), len(record.marks))
+            before, mailbox = record.count_at(needed), messages.source_mailbox(record.owner)
             fields = {"stream": name, "before": before}
-            messages.send(
-                self._transport, messages.source_mailbox(record.owner), f"release/{name}/{before}", "release", fields
-            )
+            messages.send(self._transport, mailbox, f"release/{name}/{before}", "release", fields)

@@ -98,10 +98,9 @@ class StandingQuery:
 
 @dataclass(frozen=True, slots=True)
 class BatchMark:
-    """A batch's place in the log, its number, and the largest clock of its stream after it."""
+    """A batch's place in the log, and the largest clock of its stream after it."""
 
     place: int
-    number: int
     clock: int | None
 
 
@@ -114,9 +113,13 @@ class StreamRecord:
     marks: list[BatchMark] = field(default_factory=list)
     is_dropped: bool = False
 
+    def count_at(self, place: int) -> int:
+        """The number of batches up to a place."""
+        return bisect_right(self.marks, place, key=lambda mark: mark.place)
+
     def clock_at(self, place: int) -> int | None:
         """The largest clock of the batches up to a place."""
-        known = bisect_right(self.marks, place, key=lambda mark: mark.place)
+        known = self.count_at(place)
         return self.marks[known - 1].clock if known else None
 
     def last_below(self, clock: int) -> int:
@@ -141,8 +144,6 @@ class FederationLedger:
         self.live: dict[str, int] = {}
         #: The requests that have been carried out.
         self.done: dict[str, int] = {}
-        #: The marks of all streams, in order.
-        self.marks: list[tuple[str, BatchMark]] = []
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -171,12 +172,6 @@ class FederationLedger:
         """The largest clock of each stream that has one, up to a place."""
         found = {name: record.clock_at(place) for name, record in self.streams.items()}
         return {name: clock for name, clock in found.items() if clock is not None}
-
-    def marks_between(self, after: int, until: int) -> list[tuple[str, BatchMark]]:
-        """The batches behind a place up to another, in order."""
-        first = bisect_right(self.marks, after, key=lambda each: each[1].place)
-        last = bisect_right(self.marks, until, key=lambda each: each[1].place)
-        return self.marks[first:last]
 
     # --- following -----------------------------------------------------------------------------------------------
 
@@ -211,9 +206,7 @@ class FederationLedger:
             case messages.QueriesMoved(moves=moves):
                 self._hand_over(moves, place, broken_off=False)
             case messages.BatchPublished():
-                mark = BatchMark(place, entry.number, entry.clock)
-                self.streams[entry.stream].marks.append(mark)
-                self.marks.append((entry.stream, mark))
+                self.streams[entry.stream].marks.append(BatchMark(place, entry.clock))
         if not isinstance(entry, messages.SiteLeft | messages.BatchPublished):
             self.done[entry.id] = place
         self.place = place

@@ -27,8 +27,11 @@ from weft.federation import FederationError
 #: What a message has besides its rows, at most.
 _HEADROOM = 8 << 10
 
-#: The mailbox of the coordinator.
-COORDINATOR = "coordinator"
+#: The mailboxes of the coordinator, of the users of a site, and of the owner of streams at a site.
+COORDINATOR, results_mailbox, source_mailbox = "coordinator", "home.{}".format, "source.{}".format
+
+#: The mailboxes of a stream's rows, and of the answer to a message.
+rows_mailbox, reply_mailbox = "rows.{}".format, "reply.{}".format
 
 
 class LostError(FederationError):
@@ -95,26 +98,6 @@ def lost_messages(broker: str, mailbox: str, after: int, previous: int | None) -
         "answers may be missing, so nothing more is read. Restore the broker's store, or begin a federation of another "
         "name with new directories"
     )
-
-
-def results_mailbox(site: str) -> str:
-    """Where answers for the users of a site go."""
-    return f"home.{site}"
-
-
-def source_mailbox(site: str) -> str:
-    """Where the owner of streams is asked to replay, or told what it may delete."""
-    return f"source.{site}"
-
-
-def rows_mailbox(stream: str) -> str:
-    """Where the rows of a stream's batches are."""
-    return f"rows.{stream}"
-
-
-def reply_mailbox(identity: str) -> str:
-    """Where the answer to a message goes."""
-    return f"reply.{identity}"
 
 
 # --- the log ---------------------------------------------------------------------------------------------------------
@@ -203,10 +186,7 @@ class BatchPublished(msgspec.Struct, frozen=True, tag_field="kind", tag="batch")
 Entry: TypeAlias = SiteJoined | Declared | QueryCreated | QueryDropped | QueriesMoved | SiteLeft | BatchPublished
 
 _ENTRIES: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
-
-
-def entry_bytes(entry: Entry) -> bytes:
-    return msgspec.json.encode(entry)
+entry_bytes = msgspec.json.encode
 
 
 def entry_of(data: bytes) -> Entry:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from weft.federation.live import messages
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import Follower, StandingQuery
-from weft.federation.live.provider_engine import Address, EngineMaker, ProviderEngine
+from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
 from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
@@ -150,20 +150,20 @@ class Provider:
         """Find out from the log where the answers of the queries go that run here."""
         running = self._follower.ledger.run_by(self.site)
         self._current.addresses.clear()
-        self._current.addresses.update({each.name: _address(each, each.stays[-1].after) for each in running})
+        self._current.addresses.update({each.name: (each, each.stays[-1].after) for each in running})
 
     def _end(self, provider_engine: ProviderEngine, place: int, names: Sequence[str]) -> None:
         """End queries: send what they answered before, and then that no more will come."""
         addresses = provider_engine.addresses
         # Queries that read others' answers end first.
-        here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name].birth)
+        here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name][0].birth)
         if not here:
             return
         provider_engine.outbox.send()
-        for address in (addresses[name] for name in here):
-            fields = {"provider": self.site, "birth": address.birth, "through": place}
-            identity = f"ended/{self.site}/{address.birth}/{place}"
-            messages.send(self._transport, messages.results_mailbox(address.home), identity, "ended", fields)
+        for standing, _ in (addresses[name] for name in here):
+            fields = {"provider": self.site, "birth": standing.birth, "through": place}
+            identity = f"ended/{self.site}/{standing.birth}/{place}"
+            messages.send(self._transport, messages.results_mailbox(standing.home), identity, "ended", fields)
         provider_engine.engine.change(place, drop=here)
         for name in here:
             del addresses[name]
@@ -220,15 +220,16 @@ class Provider:
         begins = feeding_begins(ledger, after)
         # The batches that a query which has begun, and not ended, reads.
         batches = {
-            mark.place: (stream, mark.number)
-            for stream, mark in ledger.marks_between(min(begins.values()), until)
+            mark.place: (stream, number)
+            for stream, record in ledger.streams.items()
+            for number, mark in enumerate(record.marks)
             for each in mine
-            if stream in each.reads and begins[each.birth] < mark.place and (each.ended or until) >= mark.place
+            if stream in each.reads and begins[each.birth] < mark.place <= (each.ended or until)
         }
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         beginning: defaultdict[int, list[StandingQuery]] = defaultdict(list)
         ending: defaultdict[int, list[str]] = defaultdict(list)
-        for stream, number in batches.values():
+        for _, (stream, number) in sorted(batches.items()):
             numbers[stream].append(number)
         for each in sorted(mine, key=lambda each: each.birth):
             beginning[begins[each.birth]].append(each)
@@ -243,7 +244,7 @@ class Provider:
             if place in ending:
                 self._end(fresh, place, ending[place])
             if place in beginning:
-                fresh.addresses.update({each.name: _address(each, after[each.birth]) for each in beginning[place]})
+                fresh.addresses.update({each.name: (each, after[each.birth]) for each in beginning[place]})
                 fresh.begin(place, ledger, beginning[place])
 
     def _opened(self, number: int) -> ProviderEngine:
@@ -264,7 +265,3 @@ class Provider:
 
     def _note_number(self) -> None:
         write_checked(self._directory / ENGINE_FILE, {"number": self._number})
-
-
-def _address(standing: StandingQuery, after: int) -> Address:
-    return Address(standing.birth, standing.home, after, standing.stays[-1].since)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -43,26 +43,14 @@ if TYPE_CHECKING:
 _APPLIED = "federation_place"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The user's site of a query, and which of its answers are given here.
-
-    Those behind the place `after`, on the strength of the entry at the place `since`.
-    """
-
-    birth: int
-    home: str
-    after: int
-    since: int
+#: The queries of an engine by name, each with the place behind which its answers are given here.
+Addresses: TypeAlias = Mapping[str, tuple[StandingQuery, int]]
 
 
 class AnswerOutbox:
-    """What an engine publishes to: the answers of its newest cycle, which are sent when the cycle is committed.
+    """What an engine publishes to: the answers of its newest cycle, which are sent when the cycle is committed."""
 
-    `addresses` are those of the engine's queries, by name.
-    """
-
-    def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Mapping[str, Address]) -> None:
+    def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Addresses) -> None:
         self._folder = private_folder(folder)
         self._provider = provider
         self._transport = transport
@@ -89,11 +77,11 @@ class AnswerOutbox:
         for each in published:
             if each.rows is None or not each.rows.num_rows:
                 continue
-            address = self._addresses[each.stream]
-            if self.running > address.after:
-                whose = {"query": each.stream, "birth": address.birth, "since": address.since}
+            standing, after = self._addresses[each.stream]
+            if self.running > after:
+                whose = {"query": each.stream, "birth": standing.birth, "since": standing.stays[-1].since}
                 head = {**whose, "place": self.running, "watermark": each.watermark}
-                found.append((address.home, head, stream_of(each.rows)))
+                found.append((standing.home, head, stream_of(each.rows)))
         body = msgspec.msgpack.encode((cycle, self.running, found))
         write_atomically(self._folder / "answers", zlib.crc32(body).to_bytes(4) + body)
 
@@ -163,11 +151,11 @@ EngineMaker: TypeAlias = Callable[[Path, AnswerOutbox], EngineHandle]
 
 
 class ProviderEngine:
-    """One engine of a provider, and its outbox. `addresses` say where the answers of its queries go, by name."""
+    """One engine of a provider, and its outbox."""
 
     def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
         self.directory = directory
-        self.addresses: dict[str, Address] = {}
+        self.addresses: dict[str, tuple[StandingQuery, int]] = {}
         self.outbox = AnswerOutbox(directory, provider, transport, self.addresses)
         self.engine = make_engine(directory / "engine", self.outbox)
         self.outbox.open(self.engine.last_cycle)
