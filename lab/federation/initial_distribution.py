@@ -12,6 +12,7 @@ than some hundreds of bundles and a handful of targets, and coordinators side by
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from heapq import heapify, heappop, heappush
 
 import numba
@@ -35,13 +36,16 @@ from weft.federation.distribution.rounds import (
     taken_apart,
     targets_of,
     targets_over,
-    unwatched,
 )
 
 #: Passes of refinement at most, and moves without a new best after which a pass ends.
 PASSES, PATIENCE = 4, 64
 
 _FLAT = 1e-9
+
+
+def _unwatched(_cluster: Cluster, _work: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def all_providers(network: NetworkGraph, graph: QueryGraph, slack: float = SLACK) -> Targets:
@@ -108,7 +112,7 @@ def spread(
     substreams: Substreams,
     queries: QuerySet,
     levels: list[Level],
-    watch: Watch = unwatched,
+    watch: Watch = _unwatched,
 ) -> Placement:
     """The way down: by query its provider."""
     placement = np.full(len(queries), -1, np.int32)
@@ -138,7 +142,7 @@ def hierarchically(
     queries: QuerySet,
     seed: int = 0,
     most: int = MOST_BUNDLES,
-    watch: Watch = unwatched,
+    watch: Watch = _unwatched,
 ) -> Placement:
     """By query its provider: up the tree, and down again."""
     random = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.live.provider_engine import AnswerOutbox
+from weft.federation.live.provider_engine import AnswerOutbox, SparkEngine
 from weft.runtime.sinks.publishing import PublishedRows
 
 
@@ -21,7 +21,7 @@ class Crash(BaseException):
     """The end of a process, as far as one can have it in a test."""
 
 
-class OracleEngine:
+class OracleEngine(SparkEngine):
     """Runs cycles on the oracle. `at` is called at each step, and may raise Crash."""
 
     def __init__(self, directory: Path, answers: AnswerOutbox, at: Callable[[str], None] = lambda step: None) -> None:
@@ -31,10 +31,18 @@ class OracleEngine:
         self._oracle = Oracle([])
         self._streams: dict[str, Stream] = {}
         self._queries: dict[str, Query] = {}
-        self.applied, self.last_cycle = 0, -1
+        self._applied, self._last_cycle = 0, -1
         self._done: list[tuple[Any, ...]] = pickle.loads(self._path.read_bytes()) if self._path.exists() else []
         for each in self._done:
             getattr(self, f"_{each[0]}")(*each[1:])
+
+    @property
+    def applied(self) -> int:
+        return self._applied
+
+    @property
+    def last_cycle(self) -> int:
+        return self._last_cycle
 
     def declare(self, streams: Sequence[Stream]) -> None:
         self._do("declare", [each for each in streams if each.name not in self._streams])
@@ -80,10 +88,10 @@ class OracleEngine:
         for query in create:
             self._queries[query.name] = query
             self._oracle.create(query)
-        self.applied = place
+        self._applied = place
 
     def _cycle(self, number: int, rows: Mapping[str, Any], clocks: Mapping[str, int]) -> dict[str, list[Any]]:
-        self.last_cycle = number
+        self._last_cycle = number
         return self._oracle.cycle(rows, clocks)
 
 

@@ -133,10 +133,6 @@ def fair_load(tree: Cluster, network: NetworkGraph, queries: QuerySet) -> float:
     return float(queries.load.sum() / network.capability[list(providers_below(tree))].sum())
 
 
-def unwatched(_cluster: Cluster, _work: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def gathered(
     tree: Cluster,
     network: NetworkGraph,
@@ -145,7 +141,7 @@ def gathered(
     where: Placement,
     random: Generator,
     most: int = MOST_BUNDLES,
-    watch: Watch = unwatched,
+    watch: Watch = lambda cluster, work: nullcontext(),
 ) -> list[Level]:
     """The way up: the queries, and the bundles of the coordinators of each height, those of the leaves first.
 
@@ -154,19 +150,24 @@ def gathered(
     found = [Level(graph_of(network, substreams, queries), np.arange(len(queries)), where)]
     # Bundles want thousands of substreams, and some of those tell as well as all how much two bundles overlap.
     thinned = np.where(np.arange(len(substreams)) % _THINNED == 0, substreams.rate, 0.0)
-    belonging = _by_leaf(of_height(tree, 1), network, where)
+    # The queries of a provider that is away are with the nearest one that is there.
+    there = np.array(providers_below(tree))
+    nearest = there[np.argmin(network.between[:, there], axis=1)]
+    nearest[there] = there
+    belonging: NDArray[np.int64] = nearest[where]
     for level in range(1, height(tree) + 1):
         owner: list[int] = []
-        graphs, bundle = [], np.empty(sum(map(len, belonging)), np.int64)
-        for cluster, numbers in zip(of_height(tree, level), belonging, strict=True):
+        graphs, bundle = [], np.empty(len(belonging), np.int64)
+        for cluster in of_height(tree, level):
+            numbers = np.flatnonzero(np.isin(belonging, cluster.members))
             with watch(cluster, "gather"):
                 fine = selected(found[-1].graph, numbers)
                 graph, into = coarsened(fine, substreams.rate if level == 1 else thinned, most, random)
             bundle[numbers] = into + len(owner)
             graphs.append(graph)
             owner += [cluster.leader] * len(graph)
-        found.append(Level(joined(graphs), bundle, np.array(owner, np.int64)))
-        belonging = [np.flatnonzero(np.isin(owner, above.members)) for above in of_height(tree, level + 1)]
+        belonging = np.array(owner, np.int64)
+        found.append(Level(joined(graphs), bundle, belonging))
     return found
 
 
@@ -181,17 +182,6 @@ def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.i
 def of_height(tree: Cluster, wanted: int) -> list[Cluster]:
     """The coordinators of one height, from left to right."""
     return [each for each in clusters(tree) if height(each) == wanted]
-
-
-def _by_leaf(leaves: list[Cluster], network: NetworkGraph, where: Placement) -> list[NDArray[np.int64]]:
-    """By leaf the queries at its providers; those at a provider that is away are at the nearest one that is there."""
-    there = np.array([provider for leaf in leaves for provider in leaf.providers])
-    leaf_of = np.repeat(np.arange(len(leaves)), [len(leaf.providers) for leaf in leaves])
-    nearest = leaf_of[np.argmin(network.between[:, there], axis=1)]
-    nearest[there] = leaf_of
-    order = np.argsort(nearest[where], kind="stable")
-    ends = np.cumsum(np.bincount(nearest[where], minlength=len(leaves)))
-    return np.split(order, ends[:-1])
 
 
 def adapted(

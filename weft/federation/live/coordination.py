@@ -31,16 +31,16 @@ from weft.federation.live import messages
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script
 from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import Follower, StandingQuery
+from weft.federation.live.ledger import Role, StandingQuery
 from weft.federation.live.placing import Placing, StreamSample
-from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat
 
 
-class Coordination:
-    """Holds the tree of coordinators and decides. `step` answers what has come."""
+class Coordination(Role):
+    """Answers what sites ask, and decides."""
 
     def __init__(
         self,
@@ -61,10 +61,8 @@ class Coordination:
         """
         self.topology = topology
         self.network = network_of(topology)
-        self._transport = transport
         through = "through (site TEXT PRIMARY KEY, place INTEGER NOT NULL)"
-        self._store = RoleStore(directory / "coordinator.db", [through])
-        self._follower = Follower(transport, self._store)
+        super().__init__(transport, directory / "coordinator.db", [through])
         self._mailbox = Mailbox(transport, self._store, messages.COORDINATOR, may_begin_late=True)
         self._patience = patience
         self._every = every
@@ -82,10 +80,6 @@ class Coordination:
         self._follower.catch_up()
         self._ledger = self._follower.ledger
         self.placing = Placing(self.network, self._ledger)
-
-    def close(self) -> None:
-        self._store.close()
-        self._transport.close()
 
     def step(self) -> bool:
         """Answer the next message, and see to sites that are silent; whether there was a message."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 
 import networkx as nx
 
@@ -293,6 +295,23 @@ class Follower:
             f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
             "broker's store, or begin a federation of another name with new directories"
         )
+
+
+class Role(ABC):
+    """A part of a federation, which does a little at a time on what it has read of the log, and has a store for it."""
+
+    def __init__(self, transport: messages.Transport, store: Path, tables: Sequence[str] = ()) -> None:
+        self._transport = transport
+        self._store = RoleStore(store, tables)
+        self._follower = Follower(transport, self._store)
+
+    @abstractmethod
+    def step(self) -> bool:
+        """Do a little; whether there was anything to do."""
+
+    def close(self) -> None:
+        self._store.close()
+        self._transport.close()
 
 
 def _digest_behind(before: bytes, data: bytes) -> bytes:

@@ -23,14 +23,14 @@ import pyarrow as pa
 
 from weft.federation.live import messages
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
-from weft.federation.live.ledger import Follower, StandingQuery
+from weft.federation.live.ledger import Follower, Role, StandingQuery
 from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
-from weft.federation.live.site_directory import ENGINE_FILE, RoleStore, engine_directory, engine_number
+from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
 from weft.files.checked_file import write_checked
 
 
-class Provider:
-    """Runs the queries that the log gives to a site. `step` takes in what is new."""
+class Provider(Role):
+    """Runs the queries that the log gives to a site."""
 
     def __init__(
         self,
@@ -43,14 +43,12 @@ class Provider:
         rejoin: Callable[[], None] = lambda: None,
     ) -> None:
         """`idle` is called while the owner of a stream is waited for, `rejoin` when the federation has given it up."""
+        super().__init__(transport, directory / "provider.db")
         self.site = site
         self._directory = directory
-        self._transport = transport
         self._make_engine = make_engine
         self._say = say
         self._idle = idle
-        self._store = RoleStore(directory / "provider.db")
-        self._follower = Follower(transport, self._store)
         self._seconds = 0.0
         self._rejoin = rejoin
         self._has_left = False
@@ -86,8 +84,7 @@ class Provider:
 
     def close(self) -> None:
         self._current.engine.close()
-        self._store.close()
-        self._transport.close()
+        super().close()
 
     def step(self) -> bool:
         """Carry out the entries that are new, each to its end; whether there were any."""

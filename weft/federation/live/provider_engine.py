@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -121,33 +121,72 @@ class AnswerOutbox:
         return FederationError(f"{path} {what}; it may have answers that were not sent yet: {FEED_AGAIN}")
 
 
-class EngineHandle(Protocol):
-    """An engine in a directory, which goes on where it was."""
+class SparkEngine:
+    """An engine in a directory, which is a project, and goes on where it was. Its cycles are run one by one."""
+
+    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerOutbox) -> None:
+        from weft.runtime.engine import Engine
+        from weft.runtime.project_state import state_directory
+
+        private_folder(directory)
+        self._spark = spark
+        self._catalog = Catalog.open(directory)
+        # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
+        self._catalog.set_setting("max_ahead", "off")
+        self._engine = Engine(spark, self._catalog, state_directory(directory))
+        self._engine.publisher = answers
 
     @property
     def applied(self) -> int:
         """The place in the log up to which all was carried out; it changes together with the queries, or not at all."""
+        return int(str(self._catalog.setting(_APPLIED, 0)))
 
     @property
     def last_cycle(self) -> int:
         """The newest cycle that is committed; −1 before the first."""
+        return self._engine.last.cycle
 
     def declare(self, streams: Sequence[Stream]) -> None:
         """Declare those of some streams that are new."""
+        with self._catalog.transaction():
+            known = {each.name for each in self._catalog.streams()}
+            for stream in streams:
+                if stream.name not in known:
+                    self._catalog.add(stream)
 
     def change(self, place: int, create: Sequence[Query] = (), drop: Sequence[str] = ()) -> None:
         """Drop and create queries, and note the place: all of it or nothing."""
+        from weft.runtime.sinks.publishing import publishing_sink
+
+        with self._catalog.transaction():
+            for name in drop:
+                self._catalog.drop(Query, name)
+            for query in create:
+                self._catalog.add(replace(query, sink=publishing_sink(query.name, 0, 0)))
+            self._catalog.set_setting(_APPLIED, place)
 
     def cycle(self, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
         """Run the next cycle on Parquet files, by stream, after which the streams' clocks are at least these."""
+        from weft.runtime.sources.batches import external_batch
+
+        batch = external_batch(self._spark, self._catalog.streams(), rows)
+        self._engine.cycle(batch, self.last_cycle + 1, clocks)
 
     def close(self) -> None:
-        """Close the directory."""
+        self._catalog.close()
 
 
 #: Makes or opens the engine of a directory. It writes the answers of a cycle to an outbox before it commits the cycle,
 #: and tells the outbox when it has.
-EngineMaker: TypeAlias = Callable[[Path, AnswerOutbox], EngineHandle]
+EngineMaker: TypeAlias = Callable[[Path, AnswerOutbox], SparkEngine]
+
+
+def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
+    """Makes engines on one Spark session, which is started now."""
+    from weft.runtime.spark.session import session
+
+    spark = session(master, settings)
+    return lambda directory, outbox: SparkEngine(spark, directory, outbox)
 
 
 class ProviderEngine:
@@ -186,61 +225,3 @@ class ProviderEngine:
             pq.write_table(table, path)
         self.outbox.running = place
         self.engine.cycle(dict.fromkeys(rows, path), ledger.clocks(place))
-
-
-class SparkEngine:
-    """weft's own engine: a project, whose cycles are run one by one."""
-
-    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerOutbox) -> None:
-        from weft.runtime.engine import Engine
-        from weft.runtime.project_state import state_directory
-
-        private_folder(directory)
-        self._spark = spark
-        self._catalog = Catalog.open(directory)
-        # Owners of streams have judged all clocks; they are not judged a second time, by another machine's time.
-        self._catalog.set_setting("max_ahead", "off")
-        self._engine = Engine(spark, self._catalog, state_directory(directory))
-        self._engine.publisher = answers
-
-    @property
-    def applied(self) -> int:
-        return int(str(self._catalog.setting(_APPLIED, 0)))
-
-    @property
-    def last_cycle(self) -> int:
-        return self._engine.last.cycle
-
-    def declare(self, streams: Sequence[Stream]) -> None:
-        with self._catalog.transaction():
-            known = {each.name for each in self._catalog.streams()}
-            for stream in streams:
-                if stream.name not in known:
-                    self._catalog.add(stream)
-
-    def change(self, place: int, create: Sequence[Query] = (), drop: Sequence[str] = ()) -> None:
-        from weft.runtime.sinks.publishing import publishing_sink
-
-        with self._catalog.transaction():
-            for name in drop:
-                self._catalog.drop(Query, name)
-            for query in create:
-                self._catalog.add(replace(query, sink=publishing_sink(query.name, 0, 0)))
-            self._catalog.set_setting(_APPLIED, place)
-
-    def cycle(self, rows: Mapping[str, Path], clocks: Mapping[str, int]) -> None:
-        from weft.runtime.sources.batches import external_batch
-
-        batch = external_batch(self._spark, self._catalog.streams(), rows)
-        self._engine.cycle(batch, self.last_cycle + 1, clocks)
-
-    def close(self) -> None:
-        self._catalog.close()
-
-
-def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
-    """Makes engines on one Spark session, which is started now."""
-    from weft.runtime.spark.session import session
-
-    spark = session(master, settings)
-    return lambda directory, outbox: SparkEngine(spark, directory, outbox)

@@ -18,9 +18,9 @@ from weft.delivery.delivery_log import delivery_directory
 from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.parcel import Message, stream_of, table_of
 from weft.delivery.publisher import Publisher, open_publisher
-from weft.federation.live.ledger import Follower, StandingQuery, Stay
+from weft.federation.live.ledger import Role, StandingQuery, Stay
 from weft.federation.live.messages import QueryCreated, SiteMessage, Transport, results_mailbox
-from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox
 from weft.plan.subscription import Subscription
 
 _TABLES = (
@@ -34,16 +34,14 @@ _TABLES = (
 )
 
 
-class ResultInbox:
+class ResultInbox(Role):
     """Takes in the answers for the users of a site."""
 
     def __init__(
         self, site: str, directory: Path, transport: Transport, say: Callable[[str], None] = lambda sentence: None
     ) -> None:
+        super().__init__(transport, directory / "results.db", _TABLES)
         self.site = site
-        self._transport = transport
-        self._store = RoleStore(directory / "results.db", _TABLES)
-        self._follower = Follower(transport, self._store)
         self._mailbox = Mailbox(transport, self._store, results_mailbox(site))
         ((newest,),) = self._store.rows("SELECT max(cycle) FROM taken")
         #: The newest cycle of the delivery log; and whether the log is a new one, and must be told where answers are.
@@ -63,8 +61,7 @@ class ResultInbox:
 
     def close(self) -> None:
         self._publisher.close()
-        self._store.close()
-        self._transport.close()
+        super().close()
 
     def step(self) -> bool:
         """Take in what has come, and give users what is their turn; whether there was anything."""

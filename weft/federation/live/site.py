@@ -18,10 +18,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
+from weft.federation.live.ledger import Role
 from weft.federation.live.messages import COORDINATOR, Transport, entry_of, message_of, reply_mailbox, send
 from weft.federation.live.provider import Provider
 from weft.federation.live.provider_engine import EngineMaker
@@ -30,14 +30,6 @@ from weft.federation.live.source_agent import SourceAgent
 
 _IDLE = 0.1
 _AWAY = 0.5
-
-
-class Role(Protocol):
-    """Something that does a little at a time."""
-
-    def step(self) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(eq=False)

@@ -33,7 +33,7 @@ from weft.arrays.arrow_types import arrow_type
 from weft.federation import FederationError
 from weft.federation.distribution.stream_interest import Interest, united
 from weft.federation.live import messages
-from weft.federation.live.ledger import Follower
+from weft.federation.live.ledger import Role
 from weft.federation.live.site_directory import Mailbox, RoleStore
 from weft.files.atomic import private_folder, publish
 from weft.runtime.columnar.rows import clock_bounds
@@ -52,22 +52,16 @@ BATCHES_TABLE = (
 )
 
 
-class SourceAgent:
-    """Publishes the streams that a site owns. `step` does a little, and says whether there was anything to do."""
+class SourceAgent(Role):
+    """Publishes the streams that a site owns."""
 
     def __init__(self, site: str, directory: Path, transport: messages.Transport) -> None:
+        super().__init__(transport, directory / "source.db", [BATCHES_TABLE])
         self.site = site
-        self._transport = transport
         self._directory = directory
-        self._store = RoleStore(directory / "source.db", [BATCHES_TABLE])
-        self._follower = Follower(transport, self._store)
         self._mailbox = Mailbox(transport, self._store, messages.source_mailbox(site))
         self._files: dict[str, BatchFiles] = {}
         self._rate: dict[str, tuple[float, float]] = {}
-
-    def close(self) -> None:
-        self._store.close()
-        self._transport.close()
 
     def step(self) -> bool:
         """Answer one message, or publish one batch of each stream."""
