@@ -16,8 +16,8 @@ from tests.delivery.dashboards import dashboards
 from tests.delivery.delivered_run import DeliveredRun
 from tests.runtime.workload_run import UNCOMMITTED
 from tests.support.generator import Workload
+from weft.delivery.assignment import running_epochs
 from weft.delivery.delivery_log import delivery_directory, read_parcel
-from weft.delivery.epochs import running_epochs
 
 pytestmark = [pytest.mark.spark]
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
-from weft.delivery.epochs import running_epochs
+from weft.delivery.assignment import running_epochs
 from weft.delivery.nats_connection import subject_token
 from weft.loom import Loom
 

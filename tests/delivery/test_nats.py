@@ -33,10 +33,9 @@ from weft.delivery import (
 )
 from weft.delivery.access import ACCESS, grant, revoke
 from weft.delivery.members import Members
-from weft.delivery.nats_broker import NatsBroker, NatsLimits
+from weft.delivery.nats_broker import NatsBroker, NatsLimits, NatsSource
 from weft.delivery.nats_connection import NatsConnection, split_address, subject_token
 from weft.delivery.nats_layout import Buckets, Subjects, choose
-from weft.delivery.nats_source import NatsSource
 from weft.plan.subscription import Comparison, Conjunction, Subscription
 
 

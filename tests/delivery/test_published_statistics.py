@@ -41,10 +41,3 @@ def test_a_wide_column_that_only_one_wants_keeps_two_apart(wide: float, groups: 
     found.insert("all", bound("all", "SELECT qty FROM trades WHERE qty > 0"))
     found.insert("few", bound("few", "SELECT qty, sym FROM trades WHERE qty > 1000"))
     assert len(found.names()) == groups
-
-
-def test_what_a_merger_gains_is_weighed_by_the_latency_of_its_hop() -> None:
-    groups = Groups(PublishedStatistics(latency=3.0).statistics({}))
-    groups.insert("q1", bound("q1", "SELECT qty FROM trades WHERE qty > 5"))
-    (forest,) = groups._forests.values()
-    assert forest.latency == 3.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from weft.algebra import Relation
 from weft.delivery import Itinerary, Span
-from weft.delivery.assignment import Assignment
-from weft.delivery.epochs import Moment, is_past, joins_at, switch_place
+from weft.delivery.assignment import Assignment, Moment, is_past, joins_at, switch_place
 from weft.optimizer.group_results import QueryKind
 from weft.sql.check import check
 

@@ -232,7 +232,7 @@ def test_a_user_that_catches_up_before_the_hub_has_come_to_a_cycle_gets_it_once(
     publisher = Publisher(tmp_path, "p")
     publish(publisher, 0, [0], _route("q", -1))
     with subscribe(tmp_path, "q", after=-1) as answers:
-        with answers._hub._lock:  # type: ignore[attr-defined]
+        with answers._hub.lock:  # type: ignore[attr-defined]
             publish(publisher, 1, [1])
             assert next_numbers(answers, 1) == [0]
             assert answers.next(0.0) is None  # it is live now, and the hub has not come to cycle 1 yet

@@ -8,12 +8,12 @@ The engine's side is the `Publisher`, which writes what groups publish to a log.
 
 Below, in the order in which a row passes through them:
 
-    assignment, epochs, control    who takes answers from where, while an engine runs
-    publisher, nats_broker         how they are published, to a log and to a broker
+    assignment, control            who takes answers from where, while an engine runs
+    publisher, nats_broker         how they are published, to a log and to a broker, and come from it
     delivery_log, parcel           what a cycle publishes; `itinerary`: which rows of it are a query's
-    nats_source, relay             how parcels come from a broker, and over one link to an edge for many users
+    relay, edge                    how they come to many users over one link
     members, subscription_index    which rows are whose, for thousands of subscriptions at once
-    hub, local, edge, subscribe    where a user begins, and what it holds in hand
+    hub, local, subscribe          where a user begins, and what it holds in hand
 """
 
 from weft.delivery.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery

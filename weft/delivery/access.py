@@ -2,10 +2,8 @@
 
 A project without `access.json` in its delivery directory lets everyone who can reach it take everything. With one, a
 subscription needs a token, and a token allows the queries whose names match one of its patterns ('hot', 'sales_*').
-The file has no tokens, only their hashes. A token is 256 random bits, so that it cannot be guessed from a plain hash.
-
-A user that can read the directory can read the rows, whatever this file says: that is for the operating system to
-prevent.
+The file has no tokens, only their hashes: a token is 256 random bits, and cannot be guessed from a plain hash. That
+users cannot read the rows in the directory is for the operating system to see to.
 """
 
 from __future__ import annotations
@@ -57,11 +55,9 @@ class Access:
 
     @classmethod
     def decode(cls, data: bytes) -> Access:
-        """The grants that bytes hold, as `encode` wrote them: hashes, and no tokens."""
         return cls(msgspec.json.decode(data, type=tuple[Grant, ...] | None))
 
     def encode(self) -> bytes:
-        """Grants as JSON; null if no token is needed."""
         return msgspec.json.encode(self.grants)
 
     def check(self, token: str | None, query: str) -> None:

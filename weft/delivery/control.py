@@ -10,7 +10,7 @@ A project without members has no log, and nothing of this costs it anything.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +21,9 @@ import pyarrow as pa
 from weft.algebra import Column, Relation, Select, Stream, Table, Value
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.assignment import Assignment, forget_all
+from weft.delivery.assignment import Assignment, Moment, RunningEpoch, forget_all
 from weft.delivery.delivery_errors import DeliveryError
 from weft.delivery.delivery_log import Limits, clear, cycles, delivery_directory
-from weft.delivery.epochs import Moment, RunningEpoch
 from weft.delivery.itinerary import from_json
 from weft.delivery.nats_broker import NatsBroker
 from weft.delivery.parcel import Message
@@ -71,7 +70,7 @@ class Control:
         if self._assignment is None:
             return
         assert self._publisher is not None
-        rows = [each for group in _by_epoch(published).values() for each in self._as_published(group)]
+        rows = [each for one in sorted(published, key=lambda one: one.part) for each in self._as_published(one)]
         changed = self._catalog.deliveries.changed_in(cycle)
         if not self._lacks_routes:
             self._publisher.write(cycle, rows, [from_json(each.document) for each in changed])
@@ -127,31 +126,19 @@ class Control:
         broker, project = _broker(self._catalog), self._catalog.project
         return Publisher(directory, project, limits=limits, broker=broker, say=self._say, begins_after=begins_after)
 
-    def _as_published(self, parts: Sequence[PublishedRows]) -> list[Message]:
-        """The rows of one epoch: what several parts answer is published by the first of them alone."""
+    def _as_published(self, part: PublishedRows) -> Iterator[Message]:
+        """The rows of one part of an epoch, without those that another part before it publishes."""
         assert self._assignment is not None
-        running = self._assignment.epochs.get((parts[0].stream, parts[0].epoch))
-        found = []
-        for each in parts:
-            if each.rows is not None and each.rows.num_rows:
-                if running is not None:
-                    self._observed.rows(running.relation, each.rows)
-                rows = each.rows if running is None else _without_others(each.rows, each.part, running)
-                found.append(Message(each.stream, each.epoch, rows, each.watermark))
-        return found
+        if (rows := part.rows) is None or not rows.num_rows:
+            return
+        if (running := self._assignment.epochs.get((part.stream, part.epoch))) is not None:
+            self._observed.rows(running.relation, rows)
+            rows = _without_others(rows, part.part, running)
+        yield Message(part.stream, part.epoch, rows, part.watermark)
 
     def _statistics(self) -> TrafficStatistics:
-        """What is known of streams, columns and links when members are grouped."""
-        if self._publisher is not None:
-            self._observed.latency = self._publisher.latency
+        """What is known of streams and columns when members are grouped."""
         return self._observed.statistics({name: float(rate) for name, rate in rates(measured(self._catalog)).items()})
-
-
-def _by_epoch(published: Sequence[PublishedRows]) -> Mapping[tuple[str, int], list[PublishedRows]]:
-    found: dict[tuple[str, int], list[PublishedRows]] = {}
-    for each in sorted(published, key=lambda one: one.part):
-        found.setdefault((each.stream, each.epoch), []).append(each)
-    return found
 
 
 def _without_others(rows: pa.Table, part: int, running: RunningEpoch) -> pa.Table:
@@ -190,7 +177,7 @@ _SAMPLE: Final = 1024
 
 @dataclass
 class PublishedStatistics:
-    """The newest widths and values of published rows, by "stream.column", and the seconds that the first hop takes.
+    """The newest widths and values of published rows, by "stream.column".
 
     Groups are decided by them from the next round on: merging costs the columns that are published, widths included,
     and what two conditions have in common is seen on rows. These rows are those that representatives answer, and not
@@ -198,7 +185,6 @@ class PublishedStatistics:
     """
 
     widths: dict[str, float] = field(default_factory=dict)
-    latency: float | None = None
     _values: dict[str, dict[str, list[Value]]] = field(default_factory=dict)
 
     def rows(self, relation: Relation, rows: pa.Table) -> None:
@@ -220,8 +206,7 @@ class PublishedStatistics:
     def statistics(self, rates: Mapping[str, float]) -> TrafficStatistics:
         """All that is known when members are grouped."""
         values = {key: found for columns in self._values.values() for key, found in columns.items()}
-        latencies = {} if self.latency is None else {"": self.latency}
-        return TrafficStatistics(rates, dict(self.widths), values, latencies=latencies)
+        return TrafficStatistics(rates, dict(self.widths), values)
 
 
 def _columns(relation: Relation) -> list[tuple[str, str, str]]:

@@ -6,12 +6,11 @@
     000000000015.acknowledged    likewise, how far a broker has come, see `publisher.py`
     routes.json                  the itineraries of deleted parcels, and how many changes of them these were
 
-One process writes, any number read. A file gets its name when it is whole. The oldest parcels are deleted when there
-are too many rows or bytes; their itineraries are gathered in `routes.json` first, so that a reader needs nothing else.
+One process writes, any number read. The oldest parcels are deleted when there are too many rows or bytes; their
+itineraries are gathered in `routes.json` first, so that a reader needs nothing else.
 
 Each parcel names the one before it, so that readers notice one that is missing between two others, and says how many
-changes of itineraries were published before it. When the log is opened, and when itineraries are read, it is checked
-that no change is missing, and not the newest parcel.
+changes of itineraries were published before it, so that none of these can be missing either.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ _ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is kept. The newest parcel is kept whatever its size.
+    """How much is kept beside the newest parcel.
 
-    `rows` and `bytes` bound what late joiners can still be given. `waiting_bytes` bounds what a broker has not taken
-    yet: when there is more, the next cycle waits. `queue` bounds the batches that wait in memory for one user.
+    `rows` and `bytes` bound what late joiners can still be given; `waiting_bytes`, what a broker has not taken when the
+    next cycle begins; `queue`, the batches that wait in memory for one user.
     """
 
     rows: int = 10_000_000
@@ -103,12 +102,16 @@ def read_routes(directory: Path) -> dict[str, Itinerary]:
     while True:
         newest, before = marker(directory, "newest"), _stamp(directory)
         changes, routes = _gathered(directory)
-        heads = {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle)) is not None}
+        heads = _heads(directory)
         for head in heads.values():
             routes.update({each.query: each for each in head.routes})
         if _stamp(directory) == before:
             _check_whole(directory, heads, newest, changes)
             return routes
+
+
+def _heads(directory: Path, read: Callable[[BinaryIO], ParcelHead] = read_head) -> dict[int, ParcelHead]:
+    return {cycle: head for cycle in cycles(directory) if (head := head_of(directory, cycle, read)) is not None}
 
 
 def check_published(directory: Path, query: str) -> None:
@@ -118,10 +121,7 @@ def check_published(directory: Path, query: str) -> None:
 
 
 def _check_whole(directory: Path, heads: Mapping[int, ParcelHead], newest: int | None, changes: int) -> None:
-    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries.
-
-    The gathered itineraries are the result of a number of `changes`.
-    """
+    """Raise DamagedLog if the newest parcel is missing, or one that changed itineraries after `changes`."""
     if newest is not None and max(heads, default=BEGINNING) < newest:
         raise missing(parcel_path(directory, newest))
     for number, (_, head) in enumerate(sorted(heads.items())):
@@ -206,18 +206,10 @@ class LogWriter:
         self._limits = limits
         with writing(directory):
             private_folder(directory)
-        self.heads: dict[int, ParcelHead] = {}
-        for cycle in cycles(directory):
-            if (head := head_of(directory, cycle, checked_head)) is not None:
-                self.heads[cycle] = head
+        self.heads = _heads(directory, checked_head)
         self._changes, self._gathered = _gathered(directory)
         self._marked = marker(directory, "newest")
         _check_whole(directory, self.heads, self._marked, self._changes)
-
-    @property
-    def newest(self) -> int | None:
-        """The newest committed cycle that published something."""
-        return max(self.heads, default=None)
 
     def routes(self) -> dict[str, Itinerary]:
         """The newest committed itinerary of every query."""

@@ -1,8 +1,8 @@
 """The edge: a process that takes each row once over the link to where rows come from, and serves many users.
 
 It looks up the rows of all its users' queries together (`hub`), gives each user what it shows, and other edges what
-those behind them need (`ChildLink`). What it has taken is in its directory: when it is killed and started again it goes
-on there, and so do its users, who ask again from where they were.
+those behind them need (`ChildLink`). When it is killed and started again it goes on with what is in its directory, and
+so do its users, who ask again from where they were.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ class Edge:
 
     def __init__(self, settings: EdgeSettings, say: Callable[[str], None] = lambda sentence: None) -> None:
         self._settings = settings
-        self._access = _access_of(settings)
+        self._access: AccessFile | None = None
+        if settings.access is not None:
+            self._access = AccessFile(settings.access, is_required=True)
+        elif "://" not in settings.upstream:
+            self._access = AccessFile(Path(settings.upstream) / ACCESS)
         self._say = say
         self._closed_because: str | None = None
         self.needs_tokens = self._access is not None and self._access.read().grants is not None
@@ -87,7 +91,6 @@ class Edge:
         await asyncio.to_thread(self._relay.close)
 
     def status(self) -> dict[str, Any]:
-        """How much has come and gone, and what is wrong if anything is."""
         return {
             "problem": self._relay.problem,
             "through": self._relay.hub.through,
@@ -189,12 +192,8 @@ class Edge:
         here = max(self._relay.hub.through, covered.after)
         if start.until is not None:
             here = min(here, start.until)
-        needs_history = (
-            start.last
-            or start.since is not None
-            or start.since_clock is not None
-            or (start.after is not None and start.after < covered.after)
-        )
+        is_behind = start.after is not None and start.after < covered.after
+        needs_history = start.last or start.since is not None or start.since_clock is not None or is_behind
         place = here if needs_history or start.after is None else start.after
         # A user that is cut off before anything came goes on from the beginning of what it asked for.
         first = start.after if start.after is not None else BEGINNING if needs_history else here
@@ -245,15 +244,6 @@ class Edge:
         self._served["rows"] += item.table.num_rows
 
 
-def _access_of(settings: EdgeSettings) -> AccessFile | None:
-    """Find the grants of an edge; None if rows come from elsewhere and no file was named."""
-    if settings.access is not None:
-        return AccessFile(settings.access, is_required=True)
-    if "://" not in settings.upstream:
-        return AccessFile(Path(settings.upstream) / ACCESS)
-    return None
-
-
 class ChildLink:
     """Sends another edge parcels with the rows that it has asked for, each row once."""
 
@@ -264,18 +254,15 @@ class ChildLink:
         self._event = asyncio.Event()
         self._changes: deque[edge_protocol.LinkChange | DeliveryError | None] = deque()
         self._covers: dict[str, contextlib.AsyncExitStack] = {}
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._parcels: Reader[Parcel | Gone] = Reader(
             hub,
             hub.through if after is None else after,
-            lambda parcel: share(parcel, self._members, tell=True),
-            lambda after, until, rows: Gone(until),
-            self._wake,
-            limit,
+            cut=lambda parcel: share(parcel, self._members, tell=True),
+            dropped=lambda after, until, rows: Gone(until),
+            wake=lambda: loop.call_soon_threadsafe(self._event.set),
+            limit=limit,
         )
-
-    def _wake(self) -> None:
-        self._loop.call_soon_threadsafe(self._event.set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cover: _Cover) -> None:
         """Do what the other edge asks for until it hangs up."""
@@ -306,18 +293,17 @@ class ChildLink:
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Put what the other edge asks for into a queue; None when it has hung up."""
-        try:
-            while True:
+        change: edge_protocol.LinkChange | DeliveryError | None = edge_protocol.LinkChange()
+        while isinstance(change, edge_protocol.LinkChange):
+            try:
                 _, content = await edge_protocol.read_frame(reader, edge_protocol.LARGEST_REQUEST)
-                self._asked(edge_protocol.change_of(content))
-        except OSError:
-            self._asked(None)
-        except DeliveryError as error:
-            self._asked(error)
-
-    def _asked(self, change: edge_protocol.LinkChange | DeliveryError | None) -> None:
-        self._changes.append(change)
-        self._event.set()
+                change = edge_protocol.change_of(content)
+            except OSError:
+                change = None
+            except DeliveryError as error:
+                change = error
+            self._changes.append(change)
+            self._event.set()
 
     async def _changed(self, change: edge_protocol.LinkChange, cover: _Cover) -> bytes:
         """Send a query's rows too, or not any more; returns the answer."""

@@ -1,10 +1,9 @@
 """The hub: reads each parcel of a log once, and gives all readers in this process their parts of it.
 
 A reader has a place in the log, a cycle. It is either *behind*, and reads the log on its own, or *live*, and is given
-its items by the hub. It goes live when it has caught up, and falls behind when it lets its queue fill up. So a reader
-that comes late, one that comes back and one that is slow are the same thing, none takes more memory than its queue, and
-none holds up another. What the log deletes before a reader comes to it is dropped for it, with a notice of how many
-rows these were, if the hub has seen them: it goes on looking up the rows of readers that are behind, to count them.
+its items by the hub. It goes live when it has caught up, and falls behind when it lets its queue fill up: so none takes
+more memory than its queue, and none holds up another. What the log deletes before a reader comes to it is dropped for
+it, with a notice of how many rows these were: the hub goes on counting the rows of readers that are behind.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ _SAME_INSTANT: Final = 100_000_000
 
 
 class MissedRows:
-    """How many rows a reader that is behind has not taken yet, by cycle: they are counted if they are deleted.
+    """How many rows a reader that is behind has not taken yet, by cycle, as far as they were seen: after `seen_after`.
 
-    All rows of cycles after `after` were seen. Cycles whose parcels have gone are put together: they will be missed
-    together. So there are no more counts than the log has parcels.
+    Cycles whose parcels have gone are put together, since they will be missed together.
     """
 
     def __init__(self, after: int) -> None:
@@ -44,7 +42,6 @@ class MissedRows:
         self._seen: deque[tuple[int, int, int]] = deque()
 
     def saw(self, cycle: int, rows: int) -> None:
-        """Note that a cycle had rows for the reader."""
         self._seen.append((cycle, cycle, rows))
 
     def compact(self, place: int, oldest: int) -> None:
@@ -68,15 +65,14 @@ class Reader(Generic[Item]):
 
     `cut` says what of a parcel is the reader's. `dropped` makes the notice that cycles after one, up to another, are
     gone, and how many rows with them, if that is known. `wake` is called, from another thread, when there may be
-    something new. At most `limit` items wait in memory. A `query` is what the hub looks its users' rows up by; a reader
-    without one has a `cut` that is always asked.
+    something new. The hub looks the rows of a `query` up for all its readers; a reader without one is asked to `cut`.
     """
 
     hub: Hub
     place: int
     cut: Callable[[Parcel], Item | None]
     dropped: Callable[[int, int, int | None], Item]
-    wake: Callable[[], None]
+    wake: Callable[[], object]
     limit: int
     query: str | None = None
     queue: deque[tuple[int, Item]] = field(default_factory=deque)
@@ -117,7 +113,8 @@ class Reader(Generic[Item]):
                 if self.hub.go_live(self):
                     return None
             elif isinstance(found, Gone):
-                rows = self.hub.missed_by(self, found.through)
+                with self.hub.lock:
+                    rows = self.missed.between(self.place, found.through)
                 before, self.place = self.place, found.through
                 return self.dropped(before, found.through, rows)
             else:
@@ -140,7 +137,7 @@ class Hub:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         #: The readers of each query; links are those of no query.
         self._readers: dict[str | None, list[Reader[Any]]] = {None: []}
         self._members = Members()
@@ -157,7 +154,7 @@ class Hub:
 
     def enter(self, reader: Reader[Any]) -> None:
         """Take a reader in; it is live if it has nothing to catch up with."""
-        with self._lock:
+        with self.lock:
             self._readers.setdefault(reader.query, []).append(reader)
             if reader.query in self.routes and reader.query not in self._members.routes:
                 self._members.put(self.routes[reader.query])
@@ -165,7 +162,7 @@ class Hub:
             self.go_live(reader)
 
     def exit(self, reader: Reader[Any]) -> None:
-        with self._lock:
+        with self.lock:
             reader.is_live = False
             left = [each for each in self._readers.pop(reader.query, ()) if each is not reader]
             if left or reader.query is None:
@@ -175,7 +172,7 @@ class Hub:
 
     def end_readers(self, query: str, error: DeliveryError) -> None:
         """End the readers of a query, and those that may have it among others, after what waits for them."""
-        with self._lock:
+        with self.lock:
             concerned = [*self._readers[None], *self._readers.get(query, ())]
             for reader in concerned:
                 reader.failure = error
@@ -185,7 +182,7 @@ class Hub:
 
     def go_live(self, reader: Reader[Any]) -> bool:
         """Give a reader its items from now on; false if it has something to catch up with first."""
-        with self._lock:
+        with self.lock:
             if self._failure is not None:
                 reader.failure = self._failure
             if reader.failure is not None or reader.place < self.through:
@@ -196,21 +193,19 @@ class Hub:
 
     def leave(self, reader: Reader[Any]) -> None:
         """Give a reader nothing more; it is behind from what it was given last."""
-        with self._lock:
+        with self.lock:
             if reader.is_live:
                 reader.is_live = False
                 last = reader.queue[-1][0] if reader.queue else max(reader.place, reader.through)
                 reader.missed = MissedRows(last)
 
-    def missed_by(self, reader: Reader[Any], until: int) -> int | None:
-        """How many rows a reader misses if it goes on after a cycle; None if that is not known."""
-        with self._lock:
-            return reader.missed.between(reader.place, until)
-
-    def learn(self, route: Itinerary) -> None:
-        """Take a query's itinerary that no parcel here has."""
-        with self._lock:
-            self._amend([route])
+    def learn(self, routes: Iterable[Itinerary]) -> None:
+        """Take new itineraries of queries, those that no parcel here has among them."""
+        with self.lock:
+            for each in routes:
+                self.routes[each.query] = each
+                if each.query in self._readers:
+                    self._members.put(each)
 
     def advance(self, cycle: int) -> None:
         """Note that up to a cycle nothing more will come than the log has by now."""
@@ -255,7 +250,7 @@ class Hub:
                 parcel = read_parcel(self.directory, cycle)
                 if parcel is not None:
                     self._distribute(parcel)
-        with self._lock:
+        with self.lock:
             self._reach(max(self.through, horizon))
             for reader in self._where(is_live=False):
                 reader.missed.compact(reader.place, listed[0] if listed else 0)
@@ -266,7 +261,7 @@ class Hub:
             reader.through = cycle
 
     def _distribute(self, parcel: Parcel) -> None:
-        with self._lock:
+        with self.lock:
             if parcel.previous is not None and parcel.previous > self.through:
                 # Live readers read on without the hub: they come to the gap, and notice it.
                 for reader in self._where(is_live=True):
@@ -274,7 +269,7 @@ class Hub:
                     reader.wake()
                 for reader in self._where(is_live=False):
                     reader.missed.seen_after = max(reader.missed.seen_after, parcel.previous)
-            self._amend(parcel.routes)
+            self.learn(parcel.routes)
             for batch in self._members.batches(parcel):
                 for reader in self._readers[batch.query]:
                     self._give(reader, parcel.cycle, batch, batch.table.num_rows)
@@ -287,12 +282,6 @@ class Hub:
             ended = [reader for query in queries for reader in self._readers.get(query, ())]
         for reader in ended:
             reader.wake()
-
-    def _amend(self, routes: Iterable[Itinerary]) -> None:
-        for each in routes:
-            self.routes[each.query] = each
-            if each.query in self._readers:
-                self._members.put(each)
 
     def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
         if cycle <= reader.place:
@@ -311,7 +300,7 @@ class Hub:
         return [reader for readers in self._readers.values() for reader in readers if reader.is_live == is_live]
 
     def _fail(self, error: DeliveryError) -> None:
-        with self._lock:
+        with self.lock:
             self._failure = error
             for reader in self._where(is_live=True):
                 reader.failure = error

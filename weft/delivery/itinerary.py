@@ -1,8 +1,7 @@
 """Itineraries: where a query's answers are found while groups come and go.
 
-A query takes its rows from one group, and later perhaps from another, and a group whose representative query changes
-begins a new epoch. A *span* says which rows of one epoch are the query's to take; a *subscription* says which of these
-are its answers, and what it shows of them. Both together are the query's itinerary:
+A group whose representative query changes begins a new epoch. A *span* says which rows of one epoch of a group are a
+query's to take; a *subscription* says which of these are its answers, and what it shows of them:
 
     {"query": "hot",
      "subscriptions": [{"stream": "g17", "columns": {"symbol": "symbol"}, "any": [[["price", ">", 100.0]]]}],
@@ -50,9 +49,8 @@ class Itinerary:
     """Where a query's answers are found. There is one subscription for each stream that the spans name.
 
     A row that lies in several spans is taken once. Of the cycle in which the query `ended`, and of later ones, it takes
-    nothing; a query of the same name that is created afterwards has an itinerary of its own, and another `number`.
-    Spans that are long over are forgotten; then the itinerary is `complete_from` a cycle on, and says nothing of what
-    was published before it.
+    nothing; a later query of the same name has another `number`. Spans that are long over are forgotten; then the
+    itinerary says nothing of what was published before the cycle `complete_from`.
     """
 
     query: str
@@ -80,10 +78,6 @@ class Itinerary:
     def has_ended(self, cycle: int) -> bool:
         """Whether it takes nothing of a cycle, and of those after it."""
         return self.ended is not None and cycle >= self.ended
-
-    def is_unknown(self, cycle: int) -> bool:
-        """Whether it says nothing of what a cycle published."""
-        return self.complete_from is not None and cycle < self.complete_from
 
 
 def from_clock(itinerary: Itinerary, least: int) -> Itinerary:

@@ -2,106 +2,72 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
+from weft.delivery import delivery_log
 from weft.delivery.access import ACCESS, Access
 from weft.delivery.delivery_errors import DeliveryError, UnknownQuery
-from weft.delivery.delivery_log import (
-    BEGINNING,
-    Limits,
-    cycles,
-    head_of,
-    listen,
-    missing,
-    next_parcel,
-    parcel_path,
-    read_parcel,
-    read_routes,
-)
+from weft.delivery.delivery_log import BEGINNING, Limits, cycles
 from weft.delivery.hub import Reader, borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary, from_clock
 from weft.delivery.members import Members, share
-from weft.delivery.nats_layout import ParcelMark
+from weft.delivery.nats_broker import NatsSource
 from weft.delivery.parcel import Batch, Dropped, Gone, NoParcels, Parcel, ParcelHead
-from weft.delivery.subscriber import Start, Subscriber
+from weft.delivery.subscriber import Ended, Start, Subscriber
 
 _LOOK_EVERY: Final = 0.05
 
 
-class ParcelSource(Protocol):
-    """Gives parcels in the order of their cycles, as far as they are of use to some members."""
-
-    def route(self, query: str) -> Itinerary | None:
-        """The newest itinerary of a query."""
-
-    def last_where(self, holds: Callable[[ParcelHead | ParcelMark], bool]) -> int:
-        """The newest cycle with a parcel that a condition holds for, as for all before it; or BEGINNING."""
-
-    def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
-        """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
-
-    def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
-        """Cycles from one back to the oldest, each with what its parcel has for some members."""
-
-    def close(self) -> None:
-        """Close the source."""
-
-
 class LogSource:
-    """The log in a directory of this machine."""
+    """The log in a directory of this machine, which gives parcels in the order of their cycles, like `NatsSource`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._new = threading.Event()
-        self._unlisten = listen(directory, self._new.set)
 
     def route(self, query: str) -> Itinerary | None:
-        return read_routes(self._directory).get(query)
+        """The newest itinerary of a query."""
+        return delivery_log.read_routes(self._directory).get(query)
 
-    def last_where(self, holds: Callable[[ParcelHead | ParcelMark], bool]) -> int:
+    def last_where(self, holds: Callable[[ParcelHead], bool]) -> int:
+        """The newest cycle with a parcel that a condition holds for, as for all before it; or BEGINNING."""
         for cycle in reversed(cycles(self._directory)):
-            head = head_of(self._directory, cycle)
+            head = delivery_log.head_of(self._directory, cycle)
             if head is not None and holds(head):
                 return cycle
         return BEGINNING
 
     def next(self, after: int, members: Members, timeout: float) -> Parcel | Gone | NoParcels | None:
-        waited = 0.0
-        while True:
-            item = next_parcel(self._directory, after)
-            if isinstance(item, Parcel):
-                return share(item, members) or NoParcels(item.cycle)
-            if item is not None or waited >= timeout:
-                return item
-            self._new.wait(_LOOK_EVERY)
-            self._new.clear()
-            waited += _LOOK_EVERY
+        """What comes after a cycle; None if nothing does within `timeout` seconds. Members are amended on the way."""
+        end = time.monotonic() + timeout
+        while (item := delivery_log.next_parcel(self._directory, after)) is None and time.monotonic() < end:
+            time.sleep(_LOOK_EVERY)
+        return share(item, members) or NoParcels(item.cycle) if isinstance(item, Parcel) else item
 
     def backwards(self, until: int, members: Members) -> Iterator[tuple[int, Parcel | None]]:
+        """Cycles from one back to the oldest, each with what its parcel has for some members."""
         # The parcels are whole: their itineraries are older than those of the members, and must not amend these.
         previous: int | None = None
         for cycle in reversed(cycles(self._directory)):
             if cycle > until:
                 continue
             if previous is not None and previous != cycle:
-                raise missing(parcel_path(self._directory, previous))
-            parcel = read_parcel(self._directory, cycle)
+                raise delivery_log.missing(delivery_log.parcel_path(self._directory, previous))
+            parcel = delivery_log.read_parcel(self._directory, cycle)
             if parcel is None:
                 # It was deleted meanwhile, with all before it.
                 return
             previous = parcel.previous
             yield cycle, parcel
 
-    def close(self) -> None:
-        self._unlisten()
+
+ParcelSource: TypeAlias = LogSource | NatsSource
 
 
 class QueryAnswers:
@@ -133,11 +99,10 @@ class QueryAnswers:
 
     def of(self, parcel: Parcel) -> Batch | Dropped | None:
         """The query's answers in a parcel."""
-        if self._is_unknown(parcel.cycle):
+        if parcel.cycle < self._complete_from:
             return self.dropped(parcel.cycle - 1, parcel.cycle)
-        is_history = self._narrowed is not None and parcel.cycle <= self._narrowed[1]
-        members = self._narrowed[0] if self._narrowed is not None and is_history else self.members
-        return next(members.batches(parcel), None)
+        narrowed, until = self._narrowed or (self.members, BEGINNING)
+        return next((narrowed if parcel.cycle <= until else self.members).batches(parcel), None)
 
     def dropped(self, after: int, until: int, rows: int | None = None) -> Dropped:
         """The notice that cycles are gone."""
@@ -147,7 +112,7 @@ class QueryAnswers:
         """The newest answers up to a cycle, as many as were asked for or as there are."""
         found: list[Batch] = []
         for cycle, batches in _newest_first(source, self.members, until, count):
-            if self._is_unknown(cycle):
+            if cycle < self._complete_from:
                 raise self._not_known()
             found[:0] = batches
         if found:
@@ -157,22 +122,21 @@ class QueryAnswers:
 
     def _known_after(self, place: int, source: ParcelSource) -> int:
         """A place, if the itinerary tells of all that comes after it."""
-        route = self.members.routes.get(self._query)
-        complete_from = None if route is None else route.complete_from
-        if complete_from is not None and place < source.last_where(lambda parcel: parcel.cycle < complete_from):
+        known = self._complete_from
+        if known > BEGINNING and place < source.last_where(lambda parcel: parcel.cycle < known):
             raise self._not_known()
         return place
 
-    def _is_unknown(self, cycle: int) -> bool:
+    @property
+    def _complete_from(self) -> int:
+        """The cycle from which on the itinerary says all."""
         route = self.members.routes.get(self._query)
-        return route is not None and route.is_unknown(cycle)
+        return BEGINNING if route is None or route.complete_from is None else route.complete_from
 
     def _not_known(self) -> DeliveryError:
-        complete_from = self.members.routes[self._query].complete_from
-        assert complete_from is not None
         return DeliveryError(
             f"query '{self._query}' has changed its group so often that nobody knows which rows before cycle "
-            f"{complete_from} were its own; begin later: with after={complete_from - 1}, or fewer answers"
+            f"{self._complete_from} were its own; begin later: with after={self._complete_from - 1}, or fewer answers"
         )
 
 
@@ -197,8 +161,7 @@ class LocalSubscriber(Subscriber):
                     f"queries that do: {', '.join(known[:10]) or 'none yet'}"
                 )
             self._answers = QueryAnswers(query, route)
-            with contextlib.closing(LogSource(directory)) as source:
-                after, first = self._answers.begin(source, start, newest)
+            after, first = self._answers.begin(LogSource(directory), start, newest)
         except BaseException:
             return_hub(self._hub)
             raise
@@ -211,17 +174,15 @@ class LocalSubscriber(Subscriber):
     def position(self) -> int:
         return self._first[0].cycle - 1 if self._first else self._reader.position
 
-    def _take(self) -> Batch | Dropped | None:
+    def _take(self) -> Batch | Dropped | Ended | None:
         if self._first:
             return self._first.popleft()
         if self._is_closed:
-            raise StopIteration
+            return Ended()
         item = self._reader.take()
-        if item is None and self._has_ended():
-            raise StopIteration
-        if self._until is not None and (self.position > self._until or (item is None and self.position == self._until)):
-            raise StopIteration
-        return item
+        place = self._reader.place if item is not None else self.position + 1
+        is_over = self._until is not None and place > self._until
+        return Ended() if is_over or (item is None and self._has_ended()) else item
 
     def _takes_long(self) -> bool:
         return not self._reader.is_live
@@ -249,12 +210,11 @@ def kept_answers(directory: Path, query: str, most: int) -> list[pa.Table]:
 
     Raises DamagedLog if one of these cycles is missing.
     """
-    route = read_routes(directory).get(query)
+    route = delivery_log.read_routes(directory).get(query)
     if route is None:
         return []
-    with contextlib.closing(LogSource(directory)) as source:
-        steps = _newest_first(source, Members([route]), max(cycles(directory), default=BEGINNING), most)
-        return [each.table for _, batches in steps for each in batches][::-1]
+    steps = _newest_first(LogSource(directory), Members([route]), max(cycles(directory), default=BEGINNING), most)
+    return [each.table for _, batches in steps for each in batches][::-1]
 
 
 def _newest_first(source: ParcelSource, members: Members, until: int, most: int) -> Iterator[tuple[int, list[Batch]]]:

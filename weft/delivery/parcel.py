@@ -1,12 +1,9 @@
 """Parcels: what one cycle publishes, the bytes as which they travel and are kept, and what users get of them.
 
 A parcel has a message for each batch of rows (one per group, epoch and part of the epoch) and the itineraries that
-changed in its cycle. As bytes it is
+changed in its cycle. As bytes, with four for each number, it is
 
     WEFT1 | length of the head | CRC-32 of the head | CRC-32 of the rows | head: JSON | rows: Arrow streams
-
-with four bytes for each number, and is read back whole or not at all. The head has all that is not rows, and can be
-read alone.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, BinaryIO, Final, TypeAlias
 
 import msgspec
@@ -41,7 +39,7 @@ Taker: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RowTakers:
-    """The queries that take each row: `of_row` has for each row the position of a set of takers in `sets`."""
+    """The queries that take each row: `of_row` has for each row the position of its set of takers in `sets`."""
 
     sets: tuple[frozenset[Taker], ...]
     of_row: npt.NDArray[np.uint16]
@@ -85,7 +83,6 @@ class Parcel:
 
     @property
     def through(self) -> int:
-        """The cycle up to which it goes, as for `Gone` and `NoParcels`."""
         return self.cycle
 
 
@@ -123,10 +120,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A notice: answers of cycles after `after` up to `until` were deleted before the user took them.
+    """A notice in the place of answers: those of cycles after `after` up to `until` were deleted before that.
 
-    It comes where the answers would have. The log keeps a limited number of rows, read or not. `rows` is how many
-    answers these were; None if they were not counted, since the user was away when they were published.
+    `rows` is how many these were; None if they were not counted, since the user was away when they were published.
     """
 
     query: str
@@ -184,7 +180,7 @@ def encode(parcel: Parcel) -> bytes:
 
 def decode(data: bytes) -> Parcel:
     """The parcel that bytes hold. Raises Damaged."""
-    head, rows = _checked(data)
+    head, rows = _checked(BytesIO(data))
     messages, start = [], 0
     for each in head.messages:
         table, takers = table_of(rows[start : start + each.bytes]), None
@@ -198,13 +194,12 @@ def decode(data: bytes) -> Parcel:
 
 def read_head(file: BinaryIO) -> ParcelHead:
     """What a file says before its rows; the rows are not read, nor their checksum tested. Raises Damaged."""
-    length, check, _ = _prefix(file.read(_PREFIX.size))
-    return _head(file.read(length), check)
+    return _parsed(file)[0]
 
 
 def checked_head(file: BinaryIO) -> ParcelHead:
     """What a file says before its rows, which are read and tested too. Raises Damaged."""
-    return _checked(file.read())[0]
+    return _checked(file)[0]
 
 
 def stream_of(rows: pa.Table) -> bytes:
@@ -253,27 +248,25 @@ def _message_head(each: Message, size: int) -> _MessageHead:
     return head
 
 
-def _checked(data: bytes) -> tuple[ParcelHead, memoryview]:
+def _checked(file: BinaryIO) -> tuple[ParcelHead, memoryview]:
     """The head of a parcel, and the bytes of its rows. Raises Damaged."""
-    length, head_check, rows_check = _prefix(data)
-    body = memoryview(data)[_PREFIX.size :]
-    head = _head(bytes(body[:length]), head_check)
-    if zlib.crc32(body[length:]) != rows_check:
+    head, check = _parsed(file)
+    rows = file.read()
+    if zlib.crc32(rows) != check:
         raise Damaged("the checksum does not fit its rows")
-    return head, body[length:]
+    return head, memoryview(rows)
 
 
-def _head(data: bytes, check: int) -> ParcelHead:
-    if zlib.crc32(data) != check:
+def _parsed(file: BinaryIO) -> tuple[ParcelHead, int]:
+    """The head of a parcel, and the checksum of its rows. Raises Damaged."""
+    prefix = file.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size or not prefix.startswith(_MAGIC):
+        raise Damaged("it does not begin as a parcel does")
+    _, length, head_check, rows_check = _PREFIX.unpack(prefix)
+    data = file.read(length)
+    if zlib.crc32(data) != head_check:
         raise Damaged("the checksum does not fit its head")
     head = _HEADS.decode(data)
     head.rows = sum(each.rows for each in head.messages)
     head.size = _PREFIX.size + len(data) + sum(each.bytes for each in head.messages)
-    return head
-
-
-def _prefix(data: bytes) -> tuple[int, int, int]:
-    if len(data) < _PREFIX.size or data[: len(_MAGIC)] != _MAGIC:
-        raise Damaged("it does not begin as a parcel does")
-    _, length, head_check, rows_check = _PREFIX.unpack(data[: _PREFIX.size])
-    return length, head_check, rows_check
+    return head, rows_check

@@ -4,12 +4,12 @@
     publisher.write(cycle, [Message("g17", 3, rows, watermark)], control=[itinerary])        before the commit
     publisher.committed(cycle)                                                               after it
 
-Readers see a cycle when it is committed, whole. A cycle that is run again writes its file again. At the start,
-`committed(last)` shows what the last process had committed and not shown, and forgets what it had not.
+Readers see a cycle when it is committed, whole. At the start, `committed(last)` shows what the last process had
+committed and not shown, and forgets what it had not.
 
-Users of the same machine read the delivery log. For users of other machines a thread takes committed parcels from the
-log to a broker, in order, and notes how far it came. After a restart, of this process or of the broker, the broker is
-asked what it holds: if that is less, it has lost something, and is given again what the log still has.
+Users of the same machine read the delivery log. For others a thread takes committed parcels from the log to a broker,
+in order. After a restart, of this process or of the broker, the broker is asked what it holds, and given again what it
+has lost and the log still has.
 """
 
 from __future__ import annotations
@@ -20,18 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from weft.delivery import delivery_log
 from weft.delivery.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
-from weft.delivery.delivery_log import (
-    ACKNOWLEDGED,
-    BEGINNING,
-    Limits,
-    LogWriter,
-    cycles,
-    put_aside,
-    read_parcel,
-    read_routes,
-    wake,
-)
+from weft.delivery.delivery_log import ACKNOWLEDGED, BEGINNING, Limits, LogWriter
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.nats_broker import NatsBroker
 from weft.delivery.parcel import Message, Parcel
@@ -41,21 +32,23 @@ _SAY_EVERY: Final = 10.0
 
 
 class Forwarder:
-    """A thread that gives a broker what the log has. `problem` says what is wrong while it cannot."""
+    """A thread that gives a broker what the log has. `problem` says what is wrong while it cannot.
 
-    def __init__(self, directory: Path, broker: NatsBroker, on_change: Callable[[], None]) -> None:
+    `changed` is notified when the broker has taken more, or does not take it any more.
+    """
+
+    def __init__(self, directory: Path, broker: NatsBroker, say: Callable[[str], None]) -> None:
         self._directory = directory
         self._broker = broker
-        self._on_change = on_change
+        self._say = say
         self._wanted = threading.Event()
         self._closing = False
+        self.changed = threading.Condition()
         self.problem: str | None = None
-        #: Seconds that a parcel takes, the newest ones counting most.
-        self.latency: float | None = None
         self._marked = marker(directory, ACKNOWLEDGED)
         #: The newest cycle that the broker has, as far as is known.
         self.acknowledged = BEGINNING if self._marked is None else self._marked
-        broker.learn(read_routes(directory).values())
+        broker.learn(delivery_log.read_routes(directory).values())
         self._thread = threading.Thread(target=self._run, name="weft-forwarder", daemon=True)
         self._thread.start()
 
@@ -77,32 +70,32 @@ class Forwarder:
                     # More than was noted is what was stored when the answer got lost; less, what the broker has lost.
                     self.acknowledged = self._broker.newest()
                     is_asked = True
-                for cycle in cycles(self._directory):
-                    if cycle > self.acknowledged:
-                        self._forward(cycle)
+                for cycle in delivery_log.cycles(self._directory):
+                    parcel = delivery_log.read_parcel(self._directory, cycle) if cycle > self.acknowledged else None
+                    if parcel is not None:
+                        self._broker.send(parcel)
+                        move_marker(self._directory, ACKNOWLEDGED, self._marked, cycle)
+                        self._marked = self.acknowledged = cycle
+                        self._note(self.problem)
             except (BrokerError, LogError, OSError) as error:
                 # A broker that came back may have lost what it held.
                 is_asked = False
-                self.problem = str(error)
                 failures += 1
+                self._note(str(error))
             else:
-                failures, self.problem = 0, None
-            self._on_change()
+                failures = 0
+                self._note(None)
             if self._closing:
                 return
             self._wanted.wait(retry_pause(failures - 1) if failures else None)
             self._wanted.clear()
 
-    def _forward(self, cycle: int) -> None:
-        parcel = read_parcel(self._directory, cycle)
-        if parcel is not None:
-            begun = time.monotonic()
-            self._broker.send(parcel)
-            taken = time.monotonic() - begun
-            self.latency = taken if self.latency is None else 0.8 * self.latency + 0.2 * taken
-            move_marker(self._directory, ACKNOWLEDGED, self._marked, cycle)
-            self._marked = self.acknowledged = cycle
-            self._on_change()
+    def _note(self, problem: str | None) -> None:
+        with self.changed:
+            if problem != self.problem:
+                self._say(problem or "the broker takes what it is given again")
+                self.problem = problem
+            self.changed.notify_all()
 
 
 class Publisher:
@@ -127,11 +120,7 @@ class Publisher:
         self._limits = limits or Limits()
         self._say = say
         self.log = LogWriter(self._directory, self._limits, begins_after)
-        self._changed = threading.Condition()
-        self._problem: str | None = None
-        self._forwarder: Forwarder | None = None
-        if broker is not None:
-            self._forwarder = Forwarder(self._directory, broker, self._noticed)
+        self._forwarder = None if broker is None else Forwarder(self._directory, broker, say)
 
     def write(self, cycle: int, published: Sequence[Message], control: Sequence[Itinerary] = ()) -> None:
         """Keep what a cycle publishes until it is committed. Raises LogError; the cycle must then not commit."""
@@ -145,55 +134,43 @@ class Publisher:
         """Show readers what was written up to a cycle, and forget what was written for later ones."""
         if not self.log.commit(cycle):
             return
-        wake(self._directory)
+        delivery_log.wake(self._directory)
         if self._forwarder is not None:
             self._forwarder.wake()
         self.log.trim(None if self._forwarder is None else self._forwarder.acknowledged)
 
-    @property
-    def latency(self) -> float | None:
-        """The seconds that the broker lately took to have a parcel; None if there is none, or it has had none yet."""
-        return self._forwarder.latency if self._forwarder is not None else None
-
     def wait_for_room(self, timeout: float | None = None) -> bool:
         """Wait while the broker has too much to catch up with; False if it still has after `timeout` seconds."""
+        if (forwarder := self._forwarder) is None:
+            return True
         end = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while (waiting := self._waiting_bytes()) > self._limits.waiting_bytes:
+        with forwarder.changed:
+            while (waiting := self._waiting_bytes(forwarder)) > self._limits.waiting_bytes:
                 self._say(
-                    f"{waiting >> 20} MiB wait for {self._problem or 'the broker'}; "
+                    f"{waiting >> 20} MiB wait for {forwarder.problem or 'the broker'}; "
                     "the next cycle begins when it has taken enough of them"
                 )
                 left = _SAY_EVERY if end is None else min(_SAY_EVERY, end - time.monotonic())
                 if left <= 0:
                     return False
-                self._changed.wait(left)
+                forwarder.changed.wait(left)
         return True
 
     def wait_until_forwarded(self, timeout: float) -> bool:
         """Wait until the broker holds all that is committed; False if it does not after `timeout` seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting_bytes(), timeout)
+        if (forwarder := self._forwarder) is None:
+            return True
+        with forwarder.changed:
+            return forwarder.changed.wait_for(lambda: not self._waiting_bytes(forwarder), timeout)
 
     def close(self, timeout: float = 5.0) -> None:
         """Close the log; what the broker has not taken within `timeout` seconds waits in it for the next start."""
         if self._forwarder is not None:
             self._forwarder.close(timeout)
 
-    def _waiting_bytes(self) -> int:
+    def _waiting_bytes(self, forwarder: Forwarder) -> int:
         """The size of what the broker has not taken yet."""
-        if self._forwarder is None:
-            return 0
-        return sum(head.size for cycle, head in list(self.log.heads.items()) if cycle > self._forwarder.acknowledged)
-
-    def _noticed(self) -> None:
-        """Note that the forwarder has come further, or has not."""
-        with self._changed:
-            problem = self._forwarder.problem if self._forwarder is not None else None
-            if problem != self._problem:
-                self._say(problem or "the broker takes what it is given again")
-                self._problem = problem
-            self._changed.notify_all()
+        return sum(head.size for cycle, head in list(self.log.heads.items()) if cycle > forwarder.acknowledged)
 
 
 def open_publisher(
@@ -215,7 +192,7 @@ def open_publisher(
         problem = f"{directory} lacks what was published"
     except DamagedLog as error:
         problem = str(error).partition(";")[0]
-    aside = put_aside(directory)
+    aside = delivery_log.put_aside(directory)
     after = "" if begins_after is None else f" after cycle {begins_after}"
     say(
         f"{problem}: the delivery log was put aside, in {aside}, and begins anew{after}; users are told that they lack "

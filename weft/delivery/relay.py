@@ -1,10 +1,9 @@
 """The relay: brings what its users need to an edge, over one link, into a log of the edge's own.
 
-A **feed** gives parcels with the rows that the added queries need, each row once: from a log or a broker, or from
-another edge. It begins after a cycle; without one, with what comes from then on, and says first how far that is.
-
-The log is the edge's durable place: one that was killed goes on after the last parcel that it kept. What it knows
-beside the log is in `relay.json`: for each query the cycle after which the log has all its rows.
+A **feed** gives parcels with the rows that the added queries need, each row once. It begins after a cycle; without one,
+with what comes from then on, and says first how far that is. One thread writes what it gives to the log, and asks again
+after a failure. An edge that was killed goes on after the last parcel in its log; beside that it knows, in
+`relay.json`, for each query the cycle after which the log has all its rows.
 """
 
 from __future__ import annotations
@@ -12,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from weft.delivery import itinerary
 from weft.delivery.delivery_errors import (
@@ -35,8 +33,8 @@ from weft.delivery.hub import borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.local import LogSource, ParcelSource
 from weft.delivery.members import Members
+from weft.delivery.nats_broker import NatsSource
 from weft.delivery.nats_connection import split_address
-from weft.delivery.nats_source import NatsSource
 from weft.delivery.parcel import Gone, NoParcels, Parcel, decode
 from weft.files.checked_file import read_checked, write_checked
 
@@ -60,46 +58,25 @@ class Added:
 Came = Added | Parcel | Gone | NoParcels
 
 
-class Feed(ABC):
-    """What comes to an edge over the one link that it has to where its rows come from."""
-
-    def __init__(self) -> None:
-        self.closing = threading.Event()
-
-    @abstractmethod
-    def change(self, query: str, *, is_wanted: bool) -> None:
-        """Ask for a query's rows too, so that `Added` comes; or for them no more."""
-
-    @abstractmethod
-    def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
-        """What comes after a cycle for the queries that are wanted, until the feed is closed.
-
-        Raises DeliveryError when it cannot go on. Then it is called again.
-        """
-
-    @property
-    def bytes_from_broker(self) -> int:
-        """What has come from a broker, by the count of its client; 0 if rows come from elsewhere."""
-        return 0
-
-    def close(self) -> None:
-        self.closing.set()
-
-
-class SourceFeed(Feed):
+class SourceFeed:
     """Takes parcels from the log of this machine, or from a broker."""
 
-    def __init__(self, open_source: Callable[[], ParcelSource]) -> None:
-        super().__init__()
+    def __init__(self, open_source: Callable[[], contextlib.AbstractContextManager[ParcelSource]]) -> None:
+        self.closing = threading.Event()
         self._open = open_source
         self._source: ParcelSource | None = None
         self._changes: deque[tuple[str, bool]] = deque()
 
     def change(self, query: str, *, is_wanted: bool) -> None:
+        """Ask for a query's rows too, so that `Added` comes; or for them no more."""
         self._changes.append((query, is_wanted))
 
     def items(self, after: int | None, wanted: Callable[[], Iterable[str]]) -> Iterator[Came]:
-        with contextlib.closing(self._open()) as self._source:
+        """What comes after a cycle for the queries that are wanted, until the feed is closed.
+
+        Raises DeliveryError when it cannot go on. Then it is called again.
+        """
+        with self._open() as self._source:
             members, place = Members(), self._source.last_where(lambda parcel: True) if after is None else after
             yield NoParcels(place)
             self._changes.extendleft((query, True) for query in wanted())
@@ -114,9 +91,13 @@ class SourceFeed(Feed):
                 place = item.through
                 yield item
 
+    def close(self) -> None:
+        self.closing.set()
+
     @property
     def bytes_from_broker(self) -> int:
-        return int(getattr(self._source, "bytes_received", 0))
+        """What has come from a broker, by the count of its client; 0 if rows come from elsewhere."""
+        return self._source.bytes_received if isinstance(self._source, NatsSource) else 0
 
     def _added(self, source: ParcelSource, query: str, members: Members, place: int) -> Added:
         try:
@@ -128,11 +109,13 @@ class SourceFeed(Feed):
         return Added(query, route, place)
 
 
-class LinkFeed(Feed):
-    """Takes parcels from another edge."""
+class LinkFeed:
+    """Takes parcels from another edge, as `SourceFeed` does from elsewhere."""
+
+    bytes_from_broker = 0
 
     def __init__(self, address: str, token: str | None) -> None:
-        super().__init__()
+        self.closing = threading.Event()
         self._address = split_host(address)
         self._shown = address
         self._token = token
@@ -161,21 +144,9 @@ class LinkFeed(Feed):
             raise BrokerError(f"the edge {self._shown} cannot be reached ({error})") from error
 
     def close(self) -> None:
-        super().close()
+        self.closing.set()
         if self._socket is not None:
             self._socket.close()
-
-
-def feed_from(upstream: str, token: str | None) -> Feed:
-    """The feed from an address: another edge, NATS, or a delivery directory of this machine."""
-    if upstream.startswith("weft://"):
-        return LinkFeed(upstream, token)
-    if upstream.startswith("nats://"):
-        split_address(upstream)
-        return SourceFeed(lambda: NatsSource(upstream, token))
-    if not Path(upstream).is_dir():
-        raise DeliveryError(f"{upstream} is no directory; give that of a project's delivery, nats://… or weft://…")
-    return SourceFeed(lambda: LogSource(Path(upstream)))
 
 
 def _received(kind: bytes, content: bytes) -> Came:
@@ -187,6 +158,21 @@ def _received(kind: bytes, content: bytes) -> Came:
         route = document["route"] and itinerary.from_json(document["route"])
         return Added(document["added"], route, document["through"], document.get("refused"))
     return Gone(document["gone"]) if "gone" in document else NoParcels(document["through"])
+
+
+Feed: TypeAlias = SourceFeed | LinkFeed
+
+
+def feed_from(upstream: str, token: str | None) -> Feed:
+    """The feed from an address: another edge, NATS, or a delivery directory of this machine."""
+    if upstream.startswith("weft://"):
+        return LinkFeed(upstream, token)
+    if upstream.startswith("nats://"):
+        split_address(upstream)
+        return SourceFeed(lambda: contextlib.closing(NatsSource(upstream, token)))
+    if not Path(upstream).is_dir():
+        raise DeliveryError(f"{upstream} is no directory; give that of a project's delivery, nats://… or weft://…")
+    return SourceFeed(lambda: contextlib.nullcontext(LogSource(Path(upstream))))
 
 
 # -- the relay --------------------------------------------------------------------------------------------------------
@@ -226,7 +212,7 @@ class Relay:
         self.covered: dict[str, Covered] = {}
         #: What keeps rows from coming, if anything does.
         self.problem: str | None = None
-        self._promises: dict[str, list[Future[Covered]]] = {}
+        self._promises: dict[str, Future[Covered]] = {}
         self._place = BEGINNING
         try:
             self._log = LogWriter(directory, limits)
@@ -236,9 +222,7 @@ class Relay:
             raise DeliveryError(f"{damage}; delete the edge's directory {directory}: it is filled again") from error
         self._log.commit(self._place)
         self.hub = borrow_hub(directory)
-        for each in self.covered.values():
-            if each.route.query not in self.hub.routes:
-                self.hub.learn(each.route)
+        self.hub.learn(each.route for query, each in self.covered.items() if query not in self.hub.routes)
         self.hub.advance(self._place)
         self._lock = threading.Lock()
         self._kept_at, self._keeping_took, self._has_changed = 0.0, 0.0, False
@@ -247,17 +231,17 @@ class Relay:
 
     def cover(self, query: str) -> Future[Covered]:
         """Have a query's rows brought here. The future fails with UnknownQuery if they are not known upstream."""
-        promise: Future[Covered] = Future()
-        # A user that waits no more cannot cancel it: it is kept all the same.
-        promise.set_running_or_notify_cancel()
         with self._lock:
+            if query in self._promises:
+                return self._promises[query]
+            promise: Future[Covered] = Future()
+            # A user that waits no more cannot cancel it: it is kept all the same.
+            promise.set_running_or_notify_cancel()
             if query in self.covered:
                 promise.set_result(self.covered[query])
                 return promise
-            promises = self._promises.setdefault(query, [])
-            promises.append(promise)
-        if len(promises) == 1:
-            self.feed.change(query, is_wanted=True)
+            self._promises[query] = promise
+        self.feed.change(query, is_wanted=True)
         return promise
 
     def uncover(self, query: str) -> None:
@@ -308,11 +292,11 @@ class Relay:
 
     def _added(self, item: Added) -> None:
         with self._lock:
-            promises = self._promises.pop(item.query, [])
+            promise = self._promises.pop(item.query, None)
             known = self.covered.pop(item.query, None)
             if item.route is None:
                 problem = item.refused or f"query '{item.query}' is not known where this edge takes its rows from"
-                for promise in promises:
+                if promise is not None:
                     promise.set_exception(DeliveryError(problem) if item.refused else UnknownQuery(problem))
                 return
             after = item.through
@@ -324,8 +308,8 @@ class Relay:
                 # from where they are: they are then given it from where it can be had.
                 self.hub.end_readers(item.query, BrokerError("the edge has begun anew; ask again"))
             self.covered[item.query] = covered = Covered(after, item.route)
-            self.hub.learn(item.route)
-        for promise in promises:
+            self.hub.learn([item.route])
+        if promise is not None:
             promise.set_result(covered)
 
     def _write(self, parcel: Parcel) -> None:
@@ -363,7 +347,7 @@ class Relay:
         if document is None:
             return False
         self._log.begins_after = document["gone"]
-        self._place = max(document["place"], BEGINNING if self._log.newest is None else self._log.newest)
+        self._place = max(document["place"], *self._log.heads)
         self.covered = {
             query: Covered(each["after"], itinerary.from_json(each["route"]))
             for query, each in document["queries"].items()

@@ -16,7 +16,7 @@ from weft.delivery.delivery_errors import DeliveryError, UnknownQuery
 from weft.delivery.delivery_log import Limits
 from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 from weft.delivery.local import LocalSubscriber, QueryAnswers
-from weft.delivery.nats_source import NatsSource
+from weft.delivery.nats_broker import NatsSource
 from weft.delivery.parcel import Batch, Dropped, Gone, Parcel, decode
 from weft.delivery.subscriber import QueuedSubscriber, Start, Subscriber, microseconds
 
@@ -71,8 +71,8 @@ class EdgeSubscriber(QueuedSubscriber):
                 if "end" in document:
                     return
                 if "until" in document:
-                    until = document["until"]
-                    yield until, Dropped(self.query, document["after"], until, document["rows"])
+                    dropped = Dropped(self.query, **document)
+                    yield dropped.until, dropped
                 else:
                     yield document["through"], None
 
@@ -85,9 +85,8 @@ class NatsSubscriber(QueuedSubscriber):
         self._until = start.until
         self._source = NatsSource(address, token)
         try:
-            route = self._source.route(query)
-            while route is None and wait and not self._closing.wait(0.2):
-                route = self._source.route(query)
+            while (route := self._source.route(query)) is None and wait:
+                self._closing.wait(0.2)
             if route is None:
                 raise UnknownQuery(f"query '{query}' is not known to this broker; is its project running?")
             self._answers = QueryAnswers(query, route)
@@ -152,12 +151,7 @@ def subscribe(
 
     Raises UnknownQuery, AccessDenied, and other DeliveryErrors if it cannot be had.
     """
-    start = Start(
-        last,
-        None if since is None else microseconds(since),
-        after,
-        since_clock=None if since_clock is None else microseconds(since_clock),
-    )
+    start = Start(last, microseconds(since), after, since_clock=microseconds(since_clock))
     return open_subscriber(source, query, start, token, limits or Limits(), wait)
 
 

@@ -19,7 +19,6 @@ from weft.delivery.parcel import Batch, Dropped
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-
 #: Cycles, times and counts are 64-bit integers everywhere.
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
@@ -46,12 +45,16 @@ class Start(msgspec.Struct, frozen=True):
             raise ValueError("last is a number of answers, and cannot be negative")
 
 
-def microseconds(time: datetime | int) -> int:
+def microseconds(time: datetime | int | None) -> int | None:
     """A time as microseconds since the epoch; one without a zone is in UTC."""
-    if isinstance(time, int):
+    if time is None or isinstance(time, int):
         return time
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+class Ended(msgspec.Struct):
+    """No more answers will come."""
 
 
 class Subscriber(ABC):
@@ -72,8 +75,8 @@ class Subscriber(ABC):
         """The cycle up to which everything was taken."""
 
     @abstractmethod
-    def _take(self) -> Batch | Dropped | None:
-        """The next item if there is one now. Raises StopIteration when there will be none any more."""
+    def _take(self) -> Batch | Dropped | Ended | None:
+        """The next item if there is one now."""
 
     @abstractmethod
     def close(self) -> None:
@@ -89,6 +92,8 @@ class Subscriber(ABC):
         while True:
             self._woken.clear()
             item = self._take()
+            if isinstance(item, Ended):
+                raise StopIteration
             if item is not None:
                 return item
             left = None if end is None else end - time.monotonic()
@@ -121,20 +126,14 @@ class Subscriber(ABC):
         try:
             while True:
                 event.clear()
-                item = await asyncio.to_thread(self._take_or_end) if self._takes_long() else self._take_or_end()
-                if isinstance(item, StopIteration):
+                item = await asyncio.to_thread(self._take) if self._takes_long() else self._take()
+                if isinstance(item, Ended):
                     raise StopAsyncIteration
                 if item is not None:
                     return item
                 await event.wait()
         finally:
             self._waiting = None
-
-    def _take_or_end(self) -> Batch | Dropped | StopIteration | None:
-        try:
-            return self._take()
-        except StopIteration as end:
-            return end
 
     def _wake(self) -> None:
         """There may be something new; called from any thread."""
@@ -161,7 +160,7 @@ class QueuedSubscriber(Subscriber):
         self._position = BEGINNING
         #: The cycle up to which all is in the queue, or was; None before anything came.
         self._place: int | None = None
-        self._end: DeliveryError | StopIteration | None = None
+        self._end: DeliveryError | Ended | None = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"weft-{query}", daemon=True)
 
@@ -178,7 +177,7 @@ class QueuedSubscriber(Subscriber):
     def _items(self) -> Iterator[tuple[int, Batch | Dropped | None]]:
         """What comes after `_place`, if anything, up to each cycle. Called again after an OSError or BrokerError."""
 
-    def _take(self) -> Batch | Dropped | None:
+    def _take(self) -> Batch | Dropped | Ended | None:
         # First whether it has ended, then the queue: what was put there before the end is not overlooked.
         end = self._end
         while self._queue:
@@ -186,11 +185,9 @@ class QueuedSubscriber(Subscriber):
             self._room.set()
             if item is not None:
                 return item
-        if self._closing.is_set():
-            raise StopIteration
-        if end is not None:
+        if isinstance(end, DeliveryError) and not self._closing.is_set():
             raise end
-        return None
+        return Ended() if end is not None or self._closing.is_set() else None
 
     def _run(self) -> None:
         failures = 0
@@ -201,7 +198,7 @@ class QueuedSubscriber(Subscriber):
                     self._put(place, item)
                     if self._closing.is_set():
                         break
-                self._end = StopIteration()
+                self._end = Ended()
             except (OSError, BrokerError):
                 # Where answers come from is away; it may come back.
                 self._closing.wait(retry_pause(failures))

@@ -15,7 +15,7 @@ from weft.algebra import Query
 from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forest import FAN_OUT, Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
-from weft.optimizer.group_results.pricing import Policy, TreeNode, derived, members_below
+from weft.optimizer.group_results.pricing import Policy, TreeNode, adopt, derived, members_below
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample
 
@@ -123,10 +123,10 @@ def _figure_5() -> tuple[Forest, dict[str, TreeNode]]:
     for name, shape in shapes.items():
         assert shape is not None
         member = forest.prices.member(name, shape)
-        forest.keep(member)
+        forest.members[name] = member
         nodes[name] = member.node
     pair = derived(forest.prices.merged([nodes["Q3"].form, nodes["Q4"].form]), [nodes["Q3"], nodes["Q4"]])
-    forest.adopt(nodes["Q2"], [nodes["Q5"]])
+    adopt(nodes["Q2"], [nodes["Q5"]])
     root = derived(forest.prices.merged([pair.form, nodes["Q2"].form]), [pair, nodes["Q2"]])
     forest.plant(root)
     return forest, {**nodes, "Q1'": pair, "Q'": root}
@@ -155,8 +155,8 @@ def test_what_is_handed_up_to_an_original_is_not_lost() -> None:
     everything = shape_of(bound("Q6", "SELECT qty FROM trades"))
     assert everything is not None
     member = forest.prices.member("Q6", everything)
-    forest.keep(member)
-    forest.adopt(member.node, [nodes["Q'"]])
+    forest.members["Q6"] = member
+    adopt(member.node, [nodes["Q'"]])
     forest.has_root(forest.trees[0], member.node)
     # Merging Q3 and Q4 with Q2 does not pay if all of them are as good as disjoint and their columns are not.
     for name in ("Q'", "Q1'"):

@@ -43,14 +43,10 @@ MOST_MOVED = 0.01
 
 @dataclass(eq=False)
 class Tree:
-    """A group: its root, and its place among the roots of its forest.
-
-    It publishes since its last epoch began the rows of a form, and columns, as bits.
-    """
+    """A group. It publishes since its last epoch began the rows of a form, and columns, as bits."""
 
     forest: Forest
     root: pricing.TreeNode
-    number: int
     label: str = ""
     epoch: int = 0
     form: Form | None = None
@@ -68,43 +64,33 @@ class Forest:
         self.family, self.policy, self.hop = family, policy, hop
         self.prices = pricing.Pricing(family, policy, sample)
         self.members: dict[str, pricing.ForestMember] = {}
-        self.trees: list[Tree] = []
         self._tree_of: dict[pricing.TreeNode, Tree] = {}
 
-    @property
-    def latency(self) -> float:
-        """How far it is over the first hop."""
-        return self.prices.statistics.latencies.get(self.hop, 1.0)
-
     # Trees
+
+    @property
+    def trees(self) -> list[Tree]:
+        return [self._tree_of[root] for root in self.prices.roots]
 
     def tree_of(self, node: pricing.TreeNode) -> Tree:
         return self._tree_of[pricing.root_of(node)]
 
     def plant(self, root: pricing.TreeNode) -> Tree:
-        tree = Tree(self, root, len(self.trees))
-        self.trees.append(tree)
-        self._tree_of[root] = tree
+        tree = self._tree_of[root] = Tree(self, root)
         self.prices.append(root)
         return tree
 
     def fell(self, tree: Tree) -> None:
-        """Removes a tree; the last one gets its place."""
         del self._tree_of[tree.root]
-        self.prices.remove(tree.number)
-        last = self.trees.pop()
-        if last is not tree:
-            self.trees[tree.number] = last
-            last.number = tree.number
+        self.prices.remove(tree.root)
 
     def has_root(self, tree: Tree, root: pricing.TreeNode) -> None:
-        """The tree after its root, or anything below, has changed."""
+        """Write down a tree whose root, or anything below, has changed."""
         if tree.root is not root:
             del self._tree_of[tree.root]
-            tree.root = root
-            root.parent = None
-            self._tree_of[root] = tree
-        self.prices.put(tree.number, root)
+            root.parent, root.number = None, tree.root.number
+            self._tree_of[root], tree.root = tree, root
+        self.prices.put(root)
 
     def restored(
         self, document: Mapping[str, Any], members: Mapping[str, pricing.ForestMember], decode: Decode
@@ -116,27 +102,23 @@ class Forest:
         else:
             node = pricing.TreeNode(form_from_data(document["form"], self.family, self.prices.rows, decode))
         node.is_flagged = document.get("flagged", False)
-        self.adopt(node, children)
+        pricing.adopt(node, children)
         return node
 
     # Insertion
 
     def insert(self, member: pricing.ForestMember) -> Tree:
         """Adds a query to the group where that saves most, or to a new one."""
-        self.keep(member)
-        return self.place(member.node)
-
-    def keep(self, member: pricing.ForestMember) -> None:
-        """Takes a member whose node is in a tree already, or will be."""
         assert member.node.name is not None
         self.members[member.node.name] = member
+        return self.place(member.node)
 
     def place(self, node: pricing.TreeNode) -> Tree:
         """Adds a query, or a whole sub-tree, where that saves most."""
         found = self.prices.best(node)
         if found is None:
             return self.plant(node)
-        tree = self.trees[found[0]]
+        tree = self._tree_of[self.prices.roots[found[0]]]
         self.join(tree, node)
         return tree
 
@@ -158,7 +140,7 @@ class Forest:
     def _take_over(self, node: pricing.TreeNode, root: pricing.TreeNode) -> None:
         """Puts a root below an original that contains it. What was below it is now beside it: no level is added."""
         below, root.children = root.children, []
-        self.adopt(node, [*node.children, *below])
+        pricing.adopt(node, [*node.children, *below])
         if not root.is_derived:
             pricing.add_up(root)
             self.attach(node, root)
@@ -179,7 +161,7 @@ class Forest:
                 if not within.is_derived:
                     pair = pricing.TreeNode(within.form)
                     pricing.replace_child(within, pair)
-                    self.adopt(pair, [within])
+                    pricing.adopt(pair, [within])
                     within = pair
                 within.form = self.prices.merged([within.form, node.form])
             path, levels = within, levels + 1
@@ -242,13 +224,6 @@ class Forest:
             node.form = form
         return is_same
 
-    def adopt(self, node: pricing.TreeNode, children: Sequence[pricing.TreeNode]) -> None:
-        """Puts nodes below another, in the place of what was there."""
-        node.children = list(children)
-        for child in children:
-            child.parent = node
-        pricing.add_up(node)
-
 
 # -- rounds of re-optimisation ----------------------------------------------------------------------------------------
 
@@ -287,7 +262,7 @@ def _reoptimised(forest: Forest, node: pricing.TreeNode, out: list[pricing.TreeN
     node.is_flagged = False
     if not node.is_derived:
         # It contains them all, wherever they were below it.
-        forest.adopt(node, kept)
+        pricing.adopt(node, kept)
         for each in up:
             forest.attach(node, each)
         return node
@@ -304,7 +279,7 @@ def _reoptimised(forest: Forest, node: pricing.TreeNode, out: list[pricing.TreeN
         return None
     if node.parent is not None or forest.prices.contains(merged.form, node.form):
         node.form = merged.form
-    forest.adopt(node, _balanced(forest, children))
+    pricing.adopt(node, _balanced(forest, children))
     return node
 
 
@@ -320,24 +295,19 @@ def _balanced(forest: Forest, children: list[pricing.TreeNode]) -> list[pricing.
 def _put_together(forests: Sequence[Forest], most: int) -> None:
     """Merge whole trees with others of their forest where that gains most, at most `most` members in all."""
     gains = [
-        (
-            -found[1] * forest.latency / tree.root.weight,
-            number,
-            tree.number,
-            tree,
-        )
-        for number, forest in enumerate(forests)
-        if len(forest.trees) > 1
+        (-found[1] / tree.root.weight, tree)
+        for forest in forests
         for tree in forest.trees
-        if (found := forest.prices.best(tree.root, besides=tree.number)) is not None
+        if (found := forest.prices.best(tree.root, besides=tree.root.number)) is not None
     ]
-    for *_, tree in sorted(gains, key=lambda each: each[:3]):
-        forest = tree.forest
+    for _, tree in sorted(gains, key=lambda each: each[0]):
+        forest, root = tree.forest, tree.root
         # What has joined another tree meanwhile is gone, and other trees may gain no more.
-        is_there = tree.number < len(forest.trees) and forest.trees[tree.number] is tree
-        found = forest.prices.best(tree.root, besides=tree.number) if is_there and most else None
+        is_there = forest.tree_of(root) is tree
+        found = forest.prices.best(root, besides=root.number) if is_there and most else None
         if found is not None:
-            lighter, other = sorted((tree, forest.trees[found[0]]), key=lambda each: each.root.weight)
+            other = forest.tree_of(forest.prices.roots[found[0]])
+            lighter, other = sorted((tree, other), key=lambda each: each.root.weight)
             if lighter.root.weight <= most:
                 most -= lighter.root.weight
                 forest.fell(lighter)
@@ -346,13 +316,13 @@ def _put_together(forests: Sequence[Forest], most: int) -> None:
 
 def remeasure(forest: Forest, sample: Sample) -> None:
     """Estimate everything by other statistics; what does not pay by them is flagged."""
+    roots = forest.prices.roots
     forest.prices.measure(sample)
     for member in forest.members.values():
         forest.prices.measure_member(member)
-    for number, tree in enumerate(forest.trees):
-        tree.number = number
-        _remeasured(forest, tree.root)
-        forest.prices.append(tree.root)
+    for root in roots:
+        _remeasured(forest, root)
+        forest.prices.append(root)
 
 
 def _remeasured(forest: Forest, node: pricing.TreeNode) -> None:

@@ -239,9 +239,8 @@ class Groups:
             raise ValueError(f"the queries of group {label} are not what they were: {', '.join(names)}")
         forest = self._forest(families.pop(), hop)
         members = {name: forest.prices.member(name, shape) for name, shape in shapes.items() if shape is not None}
-        for name, member in members.items():
-            forest.keep(member)
-            self._where[name] = forest
+        forest.members.update(members)
+        self._where.update(dict.fromkeys(names, forest))
         tree = forest.plant(forest.restored(document["tree"], members, decode))
         tree.label = label
         tree.begin(document["epoch"])

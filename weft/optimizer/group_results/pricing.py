@@ -79,7 +79,7 @@ class MemberSums:
 class TreeNode:
     """A node of a query tree. `name` is the member's, or None if it is derived.
 
-    `own` is of the member itself, `sums` of the members below the node and itself.
+    `own` is of the member itself, `sums` of the members below the node and itself. A root has a `number`.
     """
 
     form: Form
@@ -89,6 +89,7 @@ class TreeNode:
     parent: TreeNode | None = None
     is_flagged: bool = False
     sums: MemberSums = MemberSums()
+    number: int = 0
 
     @property
     def is_derived(self) -> bool:
@@ -102,11 +103,17 @@ class TreeNode:
 
 def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
     """A node that was made by merging some, above them."""
-    node = TreeNode(form, children=list(children))
+    node = TreeNode(form)
+    adopt(node, children)
+    return node
+
+
+def adopt(node: TreeNode, children: Sequence[TreeNode]) -> None:
+    """Puts nodes below another, in the place of what was there."""
+    node.children = list(children)
     for child in children:
         child.parent = node
     add_up(node)
-    return node
 
 
 def add_up(node: TreeNode) -> None:
@@ -253,8 +260,8 @@ class Pricing:
         known = self._lines["columns"].shape[1]
         if len(self._widths) > known:
             self._lines = self._no_lines(len(self._lines), 2 * known)
-            for number, root in enumerate(self.roots):
-                self.put(number, root)
+            for root in self.roots:
+                self.put(root)
 
     def _width_of(self, expression: Expression) -> float:
         return max(column_width(self.statistics, self.family, expression), 1e-9)
@@ -311,19 +318,21 @@ class Pricing:
     def append(self, root: TreeNode) -> None:
         if len(self.roots) == len(self._lines):
             self._lines = np.concatenate([self._lines, np.zeros_like(self._lines)])
+        root.number = len(self.roots)
         self.roots.append(root)
-        self.put(len(self.roots) - 1, root)
+        self.put(root)
 
-    def remove(self, number: int) -> None:
+    def remove(self, root: TreeNode) -> None:
         """Removes a root; the last one gets its number."""
-        self._lines[number] = self._lines[len(self.roots) - 1]
-        self.roots[number] = self.roots[-1]
-        self.roots.pop()
+        last = self.roots.pop()
+        if last is not root:
+            self._lines[root.number] = self._lines[last.number]
+            self.roots[root.number], last.number = last, root.number
 
-    def put(self, number: int, root: TreeNode) -> None:
-        """Writes down a root that has changed."""
-        sums, windows, line = root.sums, root.form.windows, self._lines[number]
-        self.roots[number] = root
+    def put(self, root: TreeNode) -> None:
+        """Writes down a root that has changed, or has taken the number of another."""
+        sums, windows, line = root.sums, root.form.windows, self._lines[root.number]
+        self.roots[root.number] = root
         line["rows"] = self._as_words(sums.rows)
         line["columns"] = False
         line["columns"][bits_of(sums.columns)] = True

@@ -52,14 +52,12 @@ class TrafficStatistics:
     - `widths`: bytes of a column, by "stream.column".
     - `values`: some values of a column, by "stream.column". Lists of columns of one stream are of the same rows.
     - `sample`: how many rows selectivities are estimated from.
-    - `latencies`: how far it is over a first hop, in any unit; 1 unless known.
     """
 
     rates: Mapping[str, float] = field(default_factory=dict)
     widths: Mapping[str, float] = field(default_factory=dict)
     values: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     sample: int = 1024
-    latencies: Mapping[str, float] = field(default_factory=dict)
 
 
 def column_width(statistics: TrafficStatistics, family: QueryFamily, expression: Expression) -> float:
