@@ -39,7 +39,6 @@ from weft.optimizer.group_results import (
     Groups,
     QueryKind,
     TrafficStatistics,
-    members_in,
 )
 from weft.plan.event_time import Clock, EventTime, QueryStart
 from weft.plan.subscription import Subscription
@@ -259,7 +258,7 @@ def _kept_groups(catalog: Catalog, statistics: TrafficStatistics, most_delay: in
     """The groups as they were when the last process ended."""
     kept, queries = catalog.deliveries.groups(), _by_number(catalog)
     numbers = kept.pop(_NUMBERS, {"next": 1})
-    whole = {name: each for name, each in kept.items() if queries.keys() >= set(members_in(each))}
+    whole = {name: each for name, each in kept.items() if queries.keys() >= set(each["members"])}
     groups = Groups(statistics, most_delay=most_delay, told=told)
     groups.restore({**numbers, "groups": whole}, queries, decode)
     return groups

@@ -347,7 +347,7 @@ class Relay:
         if document is None:
             return False
         self._log.begins_after = document["gone"]
-        self._place = max(document["place"], *self._log.heads)
+        self._place = max([document["place"], *self._log.heads])
         self.covered = {
             query: Covered(each["after"], itinerary.from_json(each["route"]))
             for query, each in document["queries"].items()

@@ -36,7 +36,7 @@ def validate(groups: Groups) -> None:
     for forest in groups._forests.values():
         delay = forest.policy.most_delay
         for number, tree in enumerate(forest.trees):
-            assert tree.number == number
+            assert tree.root.number == number
             assert tree.root.parent is None
             assert forest.tree_of(tree.root) is tree
             for node in nodes_below(tree.root):

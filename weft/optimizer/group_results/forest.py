@@ -1,8 +1,8 @@
 """The groups of one family and first hop as trees: insertion, termination, rounds of re-optimisation.
 
-The root of a tree is the representative, and every query is contained in the root of its tree. A node is **original**,
-a member's query, or **derived**, made by merging its children. What is below an original is contained in it. So when a
-member leaves, only the derived nodes above it are merged again:
+The root of a tree is the representative, and contains every query below. A node is **original**, a member's query, or
+**derived**, made by merging its children. What is below an original is contained in it. So when a member leaves, only
+the derived nodes above it are merged again:
 
         Q' = merge(Q1', Q2)                       Q' = merge(Q1', Q5)
         ├── Q1' = merge(Q3, Q4)     Q2 leaves     ├── Q1'
@@ -11,14 +11,13 @@ member leaves, only the derived nodes above it are merged again:
         └── Q2                                    └── Q5
             └── Q5 (contained in Q2)
 
-Trees stay flat: a node has a few children, and what comes when there are that many goes to the lightest of them. A root
-that has all rows of what comes stays as it is, even if merging its children again would give another condition: then
-its representative stays too.
+A node has a few children, and what comes when there are that many goes to the lightest of them. A root that has all
+rows of what comes stays as it is, and its representative too, even if merging its children again would give another
+condition.
 
-Insertion is greedy, and rewriting changes no subscription, so that both are done at once. Members that change their
-group get another subscription, and links other rows: only a round of re-optimisation regroups. It takes groups that do
-not pay any more apart in any case; then whole trees join others, the best moves first, until one member in a hundred
-has moved.
+Insertion is greedy. Members that change their group get another subscription, and links other rows: only a round of
+re-optimisation regroups. It takes groups that do not pay any more apart in any case; then whole trees join others, the
+best moves first, until one member in a hundred has moved.
 """
 
 from __future__ import annotations

@@ -4,14 +4,13 @@ Forms are compared and merged within a **family** only: queries that read the sa
 or aggregate the same rows of the same stream by the same keys over windows of the same length. Columns are no part of
 a form. A form contains another one if it has all its rows, whatever is shown of them.
 
-A member's condition is a few boxes (`disjunctive_form`), of which one must hold; a representative's are
-those of its members, without the ones that lie in others. A thousand members would make it a condition of a thousand
-boxes. So the closest ones are replaced by their hull until a few are left: the representative answers more than its
-members want, and their subscriptions cut that away again. Boxes that differ in one subject alone become one without any
-such loss.
+A member's condition is a few boxes (`disjunctive_form`), of which one must hold; a representative's are those of its
+members, without the ones that lie in others. The closest ones are replaced by their hull until a few are left: the
+representative answers more than its members want, and their subscriptions cut that away again. Boxes that differ in one
+subject alone become one without any such loss.
 
 Which boxes are close is seen on a sample of rows: a box has a bit for each of them (`traffic_estimates.Sample`). The
-bits of a box that lies in another are among the other's, so they also tell at once that most boxes lie in no other.
+bits also tell at once that most boxes lie in no other.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class QueryKind(Enum):
     JOIN = "join"
     #: Windows close: a member takes the rows of instances by their start.
     AGGREGATE = "aggregate"
-    #: The query is no such thing and has a group of its own, which never changes.
+    #: The query has a group of its own, which never changes.
     ALONE = "alone"
 
 
@@ -59,8 +58,8 @@ class QueryFamily:
     """What queries must have in common to be merged at all.
 
     `inputs` have standard aliases and no windows; a single input is called "". `common` is the condition that all of
-    them have: equations between inputs, or what an aggregate demands of its rows. Families are equal if their texts and
-    inputs are.
+    them have: equations between inputs, or what an aggregate demands of its rows. An aggregate has `keys` in the order
+    of their names, and the `range` of its window. Families are equal if their texts and inputs are.
     """
 
     kind: QueryKind
@@ -68,7 +67,6 @@ class QueryFamily:
     clock_type: DataType
     text: str
     common: Expression | None = field(default=None, compare=False)
-    #: Of an aggregate: its keys in the order of their names, and the range of its window.
     keys: tuple[Expression, ...] = field(default=(), compare=False)
     range: int | None = None
 
@@ -134,10 +132,10 @@ def _joined(left: Form, right: Form, most_delay: int) -> Form:
     return Form((), windows, delay=max(late))
 
 
-def union_of_ends(sets: Sequence[EdgeSet], most: int = MOST_SCHEDULES) -> EdgeSet:
+def union_of_ends(sets: Sequence[EdgeSet]) -> EdgeSet:
     """The union of schedules; the ones that gain least from being apart are put together, if they are too many."""
     ends = reduced(each for edges in sets for each in edges)
-    while len(ends) > most:
+    while len(ends) > MOST_SCHEDULES:
         listed = sorted(ends)
         pairs = ((left, right) for number, left in enumerate(listed) for right in listed[:number])
         ends = min(

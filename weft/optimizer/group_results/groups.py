@@ -8,14 +8,13 @@
 
 No disk, no clock, no chance: the same calls in the same order give the same groups.
 
-Groups are kept as plain data, so that they outlive a restart. Members are kept by name: their queries are kept
-elsewhere. Of a derived node the form is kept, since it may depend on what was known, and on which members there were,
-when it was made.
+Groups are kept as plain data, with members by name: their queries are kept elsewhere. Of a derived node the form is
+kept, since it may depend on what was known, and on which members there were, when it was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,10 +32,9 @@ from weft.plan.subscription import Subscription
 class GroupChange:
     """What an insertion, a termination or a round of re-optimisation did.
 
-    `changed` are the groups with a new representative, and so a new epoch; new groups are among them. Those of them in
-    `narrowed` publish a part of what they published before: no member lacks anything if they wait. `moved` has, by
-    member, the group it was in and the group it is in; None for a member that was not there before, or is not any more.
-    `ended` are groups without members.
+    `changed` are the groups with a new representative, and so a new epoch, new groups among them. Those in `narrowed`
+    publish a part of what they published before: no member lacks anything if they wait. `moved` has, by member, the
+    group it was in and the group it is in; None for a member that is new, or gone. `ended` are groups without members.
     """
 
     changed: tuple[str, ...] = ()
@@ -121,8 +119,7 @@ class Groups:
     def reoptimise(self, statistics: TrafficStatistics | None = None) -> GroupChange:
         """Regroups what does not pay any more, by what is known now.
 
-        A group keeps its name as long as one of its parts stays together; members that go elsewhere have moved. One
-        that has joined another has ended.
+        A group keeps its name as long as one of its parts stays together; one that has joined another has ended.
         """
         forests = list(self._forests.values())
         before = {
@@ -217,8 +214,9 @@ class Groups:
     def group_as_data(self, group: str, encode: Encode) -> dict[str, Any]:
         place = self._groups[group]
         if isinstance(place, _Alone):
-            return {"alone": place.name, "hop": place.hop}
-        return {"epoch": place.epoch, "hop": place.forest.hop, "tree": node_as_data(place.root, encode)}
+            return {"members": [place.name], "hop": place.hop}
+        tree = node_as_data(place.root, encode)
+        return {"members": self.members(group), "hop": place.forest.hop, "epoch": place.epoch, "tree": tree}
 
     def restore(self, data: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
         """Take over groups that were kept: the same names, epochs, members and representatives."""
@@ -227,12 +225,11 @@ class Groups:
         self._next = data["next"]
 
     def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
-        hop = document["hop"]
-        if "alone" in document:
-            name = document["alone"]
+        names, hop = document["members"], document["hop"]
+        if "tree" not in document:
+            (name,) = names
             self._where[name] = self._groups[label] = _alone(name, queries[name], label, hop)
             return
-        names = members_in(document)
         shapes = {name: shape_of(queries[name]) for name in names}
         families = {shape.family for shape in shapes.values() if shape is not None}
         if len(families) != 1 or None in shapes.values():
@@ -265,15 +262,3 @@ def node_as_data(node: TreeNode, encode: Encode) -> dict[str, Any]:
     if node.children:
         document["children"] = [node_as_data(child, encode) for child in node.children]
     return document
-
-
-def members_in(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The members of a group that was kept."""
-    return (document["alone"],) if "alone" in document else tuple(_names_in(document["tree"]))
-
-
-def _names_in(document: Mapping[str, Any]) -> Iterator[str]:
-    if "name" in document:
-        yield document["name"]
-    for child in document.get("children", ()):
-        yield from _names_in(child)

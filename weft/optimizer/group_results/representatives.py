@@ -56,8 +56,7 @@ class GroupRepresentative:
     """What a group evaluates and publishes from one epoch to the next.
 
     `columns` are the published columns, in the order of the parts' outputs. For a join, `clocks` are those that show
-    the clocks of its flowing inputs, and `reach` is the largest number of ticks that two of its rows may be apart: if
-    it starts when the largest clocks are L1, L2, …, then from max L + reach + 1 on it lacks nothing.
+    the clocks of its flowing inputs, and `reach` is the largest number of ticks that two of its rows may be apart.
     """
 
     group: str
