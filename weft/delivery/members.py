@@ -10,9 +10,8 @@ that those who take it need. What that is depends on who tells their rows apart:
     the sender does, and says   rows with b in (5, 8]     column a          {q1}
                                 rows with b > 8           columns a, c      {q1, q2}
 
-A sender looks rows up in any case. To say whose they are takes two bytes for each row, and the names of the members
-once for a message: so it is said where that is less than the columns of conditions are. At the last hop each user is
-given what it shows, and nothing else.
+To say whose rows are takes two bytes for each, and the names of the members once for a message: so it is said where
+that is less than the columns of conditions are. At the last hop each user is given what it shows, and nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _MOST_SETS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class MemberRows:
-    """A query's rows in a message: their positions, and the subscription that says what is shown of them."""
+    """The positions of a query's rows in a message, and the subscription that says what is shown of them."""
 
     query: str
     subscription: Subscription
@@ -75,7 +74,8 @@ class Members:
 
     def found(self, message: Message, cycle: int) -> tuple[pa.RecordBatch, list[MemberRows]]:
         """The rows of a message as one batch, and the members that take some of them."""
-        rows = one_batch(message.rows)
+        batches = message.rows.combine_chunks().to_batches()
+        rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=message.rows.schema)
         members = self._of_group.get(message.group, {})
         taken: Iterable[tuple[str, Positions]]
         if not members:
@@ -114,12 +114,6 @@ class Members:
             tables = [table for table, _ in parts]
             table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
             yield Batch(query, parcel.cycle, parcel.at, min(marks, default=None), table)
-
-
-def one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """A table as one batch."""
-    batches = rows.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 
 
 def _cut(rows: pa.RecordBatch, found: list[MemberRows]) -> Iterator[pa.Table]:
@@ -217,5 +211,6 @@ def _size(piece: Message) -> int:
 def _needed(route: Itinerary, message: Message) -> frozenset[str]:
     """The columns that a query needs of the rows of a message."""
     here = (message.group, message.epoch)
-    legs = [needed(subscription, span) for subscription, span in route.legs if (span.stream, span.epoch) == here]
-    return frozenset().union(*legs)
+    return frozenset().union(
+        *(needed(wanted, span) for wanted, span in route.legs if (span.stream, span.epoch) == here)
+    )

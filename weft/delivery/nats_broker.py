@@ -60,10 +60,6 @@ class NatsBroker:
         self._buckets: dict[str, tuple[int, Buckets | None]] = {}
         self._is_ready = False
 
-    @property
-    def name(self) -> str:
-        return f"NATS at {self._connection.shown}"
-
     def learn(self, routes: Iterable[Itinerary]) -> None:
         """Take the itineraries of before the first parcel that is sent."""
         for route in routes:
@@ -97,21 +93,18 @@ class NatsBroker:
         from nats.js.api import StorageType, StreamConfig
 
         subjects, limits = self._subjects, self._limits
-        rows = StreamConfig(
+        config = partial(StreamConfig, storage=StorageType.FILE, allow_direct=True)
+        rows = config(
             name=subjects.rows_stream,
             subjects=[subjects.everything("res"), subjects.mark],
             max_bytes=limits.bytes,
             duplicate_window=limits.duplicate_window,
-            storage=StorageType.FILE,
-            allow_direct=True,
         )
-        routes = StreamConfig(
+        routes = config(
             name=subjects.routes_stream,
             subjects=[subjects.everything("route"), subjects.access],
             max_bytes=limits.routes_bytes,
             max_msgs_per_subject=1,
-            storage=StorageType.FILE,
-            allow_direct=True,
         )
         await have_streams(stream, rows, routes, update=True)
         self._known_access = None
@@ -121,14 +114,15 @@ class NatsBroker:
         if not self._is_ready:
             await self._make_ready(stream)
         await self._send_access(stream, parcel.cycle)
-        await self._send_routes(stream, parcel)
+        for each in parcel.routes:
+            data = msgspec.json.encode(itinerary.as_json(each))
+            identity = f"{self._project}/route/{each.query}/{zlib.crc32(data):08x}/{parcel.cycle}"
+            await self._put(stream, self._subjects.route(each.query), data, identity)
         messages = list(enumerate(self._divided(parcel)))
         stored: list[Stored] = []
         for start in range(0, len(messages), _AT_ONCE):
-            portion = (
-                self._publish(stream, parcel.cycle, at, *each) for at, each in messages[start : start + _AT_ONCE]
-            )
-            stored += await asyncio.gather(*portion)
+            portion = messages[start : start + _AT_ONCE]
+            stored += await asyncio.gather(*(self._publish(stream, parcel.cycle, at, *each) for at, each in portion))
         changed = tuple(each.query for each in parcel.routes)
         divided = {each.group: self._buckets[each.group][1] for each in stored if each.first is not None}
         buckets = {group: each.as_json() for group, each in divided.items() if each is not None}
@@ -147,12 +141,6 @@ class NatsBroker:
             identity = f"{self._project}/access/{zlib.crc32(data):08x}/{cycle}"
             await self._put(stream, self._subjects.access, data, identity)
             self._known_access = data
-
-    async def _send_routes(self, stream: Any, parcel: Parcel) -> None:
-        for each in parcel.routes:
-            data = msgspec.json.encode(itinerary.as_json(each))
-            identity = f"{self._project}/route/{each.query}/{zlib.crc32(data):08x}/{parcel.cycle}"
-            await self._put(stream, self._subjects.route(each.query), data, identity)
 
     def _buckets_of(self, group: str) -> Buckets | None:
         """How a group is divided: decided again when it has twice, or half, as many members as when it was decided."""
@@ -173,7 +161,8 @@ class NatsBroker:
                 if each.rows.num_rows >= 2 * at_least:
                     parts = buckets.split(each.rows, at_least)
             for bucket, rows in parts:
-                for _, data in stream_pieces(rows, self._connection.largest_payload - _HEADROOM, self.name):
+                largest, name = self._connection.largest_payload - _HEADROOM, f"NATS at {self._connection.shown}"
+                for _, data in stream_pieces(rows, largest, name):
                     yield Stored(each.group, each.epoch, each.watermark, 0, *bucket), data
 
     async def _publish(self, stream: Any, cycle: int, at: int, each: Stored, data: bytes) -> Stored:
@@ -193,8 +182,7 @@ class NatsBroker:
 class NatsSource:
     """The parcels of a project in NATS; of each, the messages are fetched that members can have rows in.
 
-    Where the project has tokens, one is needed here too. Another program that reads NATS is not asked for it: what that
-    may read is for the accounts of NATS to say.
+    Where the project has tokens, one is needed here too; what other programs may read, the accounts of NATS say.
     """
 
     def __init__(self, address: str, token: str | None = None) -> None:
@@ -266,7 +254,7 @@ class NatsSource:
 
     async def _next(self, stream: Any, after: int, members: Members) -> Parcel | Gone | NoParcels | None:
         if self._place is None or self._place[0] != after:
-            self._place = after, (await self._locate(stream, after))[1]
+            self._place = after, (await self._last_where(stream, lambda mark: mark.cycle <= after))[1]
         number = self._place[1]
         found = await self._mark_from(stream, number + 1)
         while found is not None and found[1].cycle <= after:
@@ -285,7 +273,7 @@ class NatsSource:
 
     async def _newest_up_to(self, until: int, members: Members, stream: Any) -> tuple[int, Parcel | None] | None:
         """The newest cycle up to one, with its parcel; None if there is none."""
-        _, number = await self._locate(stream, until)
+        _, number = await self._last_where(stream, lambda mark: mark.cycle <= until)
         found = await self._mark_from(stream, number) if number else None
         return None if found is None else (found[1].cycle, await self._parcel(stream, found[1], members))
 
@@ -318,12 +306,8 @@ class NatsSource:
 
     # -- marks --------------------------------------------------------------------------------------------------------
 
-    async def _locate(self, stream: Any, cycle: int) -> tuple[int, int]:
-        """The newest parcel up to a cycle, and the number of its mark."""
-        return await self._last_where(stream, lambda mark: mark.cycle <= cycle)
-
     async def _last_where(self, stream: Any, holds: Callable[[ParcelMark], bool]) -> tuple[int, int]:
-        """The last mark that a condition holds for, which holds for all before it: the newest, or found by halving."""
+        """The cycle and the number of the last mark for which a condition holds, as for all before it."""
         best, low = (BEGINNING, 0), 1
         newest = await find(stream, self._subjects.rows_stream, subject=self._subjects.mark)
         middle = high = 0 if newest is None else int(newest.seq)
@@ -349,17 +333,16 @@ def _wanted(mark: ParcelMark, members: Members) -> list[Stored]:
     for route in members.routes.values():
         for subscription, span in route.legs:
             since, until = span.since or mark.cycle, mark.cycle + 1 if span.until is None else span.until
-            if not span.by and not since <= mark.cycle < until:
-                continue
-            conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
-    met: dict[tuple[str, int], frozenset[int]] = {}
-    wanted = []
-    for each in mark.stored:
-        key = each.group, each.epoch
-        if key not in conjunctions:
-            continue
-        if each.first is not None and key not in met:
-            met[key] = Buckets.from_json(*mark.buckets[each.group]).met(conjunctions[key])
-        if each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)):
-            wanted.append(each)
-    return wanted
+            if span.by or since <= mark.cycle < until:
+                conjunctions.setdefault((span.stream, span.epoch), []).extend(subscription.any_of)
+    met = {
+        (group, epoch): Buckets.from_json(*mark.buckets[group]).met(wanted)
+        for (group, epoch), wanted in conjunctions.items()
+        if group in mark.buckets
+    }
+    return [
+        each
+        for each in mark.stored
+        if (key := (each.group, each.epoch)) in conjunctions
+        and (each.first is None or each.last is None or not met[key].isdisjoint(range(each.first, each.last + 1)))
+    ]

@@ -52,7 +52,7 @@ class NatsConnection:
         self._credentials = parse_qs(parts.query).get("creds", [None])[0]
         self._client: Any = None
         self._stream: Any = None
-        self._connecting: asyncio.Lock | None = None
+        self._connecting = asyncio.Lock()
         self._on_connected = on_connected
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
@@ -100,11 +100,6 @@ class NatsConnection:
             self._loop.close()
 
     async def _do(self, work: Callable[[Any], Coroutine[Any, Any, Result]]) -> Result:
-        return await work(await self._jetstream())
-
-    async def _jetstream(self) -> Any:
-        if self._connecting is None:
-            self._connecting = asyncio.Lock()
         async with self._connecting:
             if self._client is None or not self._client.is_connected:
                 if self._client is not None:
@@ -113,7 +108,7 @@ class NatsConnection:
                 self._stream = self._client.jetstream(timeout=_CALL_SECONDS)
                 if self._on_connected is not None:
                     await self._on_connected(self._client)
-            return self._stream
+        return await work(self._stream)
 
     async def _connect(self) -> Any:
         try:
@@ -140,9 +135,6 @@ class NatsConnection:
                 f"NATS at {self.shown} cannot be reached ({error or type(error).__name__}); "
                 "start it with JetStream: nats-server -js"
             ) from error
-
-
-# -- what both sides do with JetStream, in the connection's thread -----------------------------------------------------
 
 
 async def have_streams(stream: Any, *configs: Any, update: bool = False) -> None:

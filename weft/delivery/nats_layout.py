@@ -6,12 +6,12 @@
                                     access.<project>                   the grants: hashes of tokens
 
 A mark says which messages make up its parcel: by the numbers that NATS gave them. So a message that was stored twice,
-because the publisher did not hear that it had been stored, is in the parcel once; and a reader takes from a parcel just
-the messages that it needs, whichever order or bucket they are in. A parcel without its mark is not there yet.
+because the publisher did not hear that it had been stored, is in the parcel once; and a reader takes just the messages
+that it needs. A parcel without its mark is not there yet.
 
 **Buckets** are coarse routing by content, since a broker knows subjects and nothing of rows. A group's rows are put
-into buckets by one column, the one that most of its members restrict. A reader that wants only some of its values takes
-only the buckets that these can be in. Buckets are no promise: every row is still tested exactly.
+into buckets by the column that most of its members restrict. A reader that wants only some of its values takes only the
+buckets that these can be in, and still tests every row.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ class Subjects:
 
 
 class Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A message of a parcel as NATS has it, under a number of its own, with rows of buckets from a first to a last.
-
-    Without buckets it has rows of all of them.
-    """
+    """A message of a parcel, by its number in NATS: with rows of buckets from a first to a last, or of all."""
 
     group: str
     epoch: int

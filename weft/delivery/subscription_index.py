@@ -17,7 +17,7 @@ Time: O(rows · log rows + boxes · log rows + candidates · axes), in NumPy; sp
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -71,7 +71,10 @@ class Index:
         self._needs = [needed(subscription, span) for _, subscription, span in legs]
         self._member_of_leg = np.array([number[member] for member, _, _ in legs], dtype=np.int64)
         self._epoch = np.array([span.epoch for _, _, span in legs], dtype=np.int64)
-        self._since, self._until = _cycles([span for _, _, span in legs])
+        # The cycles from and before which each leg has rows.
+        bounds = [(None, None) if span.by else (span.since, span.until) for _, _, span in legs]
+        self._since = np.array([-_FOREVER if since is None else since for since, _ in bounds], dtype=np.int64)
+        self._until = np.array([_FOREVER if until is None else until for _, until in bounds], dtype=np.int64)
         try:
             boxes = [
                 (leg, box)
@@ -79,7 +82,11 @@ class Index:
                 for conjunction in subscription.any_of
                 if (box := box_of(conjunction, span)) is not None
             ]
-            subjects = subjects_of(box for _, box in boxes)
+            allowed: dict[row_matching.Value, list[domains.ValueSet]] = {}
+            for _, box in boxes:
+                for subject, values in box.items():
+                    allowed.setdefault(subject, []).append(values)
+            subjects = {subject: SubjectIntervals(subject, sets) for subject, sets in allowed.items()}
         except TypeError as error:
             raise DeliveryError(f"a column is compared with constants that cannot be ordered: {error}") from error
         self._axes = list(subjects.values())
@@ -123,13 +130,14 @@ class Index:
                 self._low[at, axis], self._high[at, axis] = ranges[0][0], ranges[-1][1]
                 if len(ranges) > 1:
                     self._gaps.setdefault(at, []).append((axis, ranges))
-            least = min(box, key=lambda axis: self._part(axis, box[axis]), default=None)
+            parts = {
+                axis: sum(high - low + 1 for low, high in ranges) / (self._axes[axis].null + 1)
+                for axis, ranges in box.items()
+            }
+            least = min(parts, key=parts.__getitem__, default=None)
             wanted = _ANYWHERE if least is None else box[least]
             entries.setdefault(least, []).extend((at, low, high) for low, high in wanted)
         self._entries = {axis: np.array(listed, dtype=np.int64) for axis, listed in entries.items()}
-
-    def _part(self, axis: int, ranges: Ranges) -> float:
-        return sum(high - low + 1 for low, high in ranges) / (self._axes[axis].null + 1)
 
     # -- finding ------------------------------------------------------------------------------------------------------
 
@@ -158,7 +166,8 @@ class Index:
                 starts = np.searchsorted(ordered, entered[:, 1], "left")
                 counts = np.searchsorted(ordered, entered[:, 2], "right") - starts
             some = counts > 0
-            for portion in _portions(counts[some]):
+            # As many candidates at once as fit in memory.
+            for portion in _runs(np.cumsum(counts[some]) // _PORTION):
                 boxes, begin, count = entered[some][portion, 0], starts[some][portion], counts[some][portion]
                 yield np.repeat(boxes, count), order[positions_in_ranges(begin, count)]
 
@@ -193,18 +202,6 @@ class Index:
         if axis not in self._known:
             self._known[axis] = numbers_of(self._axes[axis], rows)
         return self._known[axis]
-
-
-def _cycles(spans: Sequence[Span]) -> tuple[Positions, Positions]:
-    """The cycles from and before which each span has rows."""
-    since = [span.since if not span.by and span.since is not None else -_FOREVER for span in spans]
-    until = [span.until if not span.by and span.until is not None else _FOREVER for span in spans]
-    return np.array(since, dtype=np.int64), np.array(until, dtype=np.int64)
-
-
-def _portions(counts: Positions) -> Iterator[slice]:
-    """Slices of entries that have about as many candidates as fit in memory at once."""
-    return _runs(np.cumsum(counts) // _PORTION)
 
 
 def _runs(numbers: Positions) -> Iterator[slice]:
@@ -247,15 +244,6 @@ def place_of(constant: Value) -> domains.Place:
         return (0, int(domains.days(constant)))
     assert constant is not None
     return domains.NAN if math.isnan(constant) else (0, constant)  # type: ignore[return-value]
-
-
-def subjects_of(boxes: Iterable[Box]) -> dict[row_matching.Value, SubjectIntervals]:
-    """The intervals of each subject."""
-    found: dict[row_matching.Value, list[domains.ValueSet]] = {}
-    for box in boxes:
-        for subject, values in box.items():
-            found.setdefault(subject, []).append(values)
-    return {subject: SubjectIntervals(subject, sets) for subject, sets in found.items()}
 
 
 def numbers_of(subject: SubjectIntervals, rows: pa.Table | pa.RecordBatch) -> Positions:

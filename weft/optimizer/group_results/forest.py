@@ -72,7 +72,9 @@ class Forest:
         return [self._tree_of[root] for root in self.prices.roots]
 
     def tree_of(self, node: pricing.TreeNode) -> Tree:
-        return self._tree_of[pricing.root_of(node)]
+        while node.parent is not None:
+            node = node.parent
+        return self._tree_of[node]
 
     def plant(self, root: pricing.TreeNode) -> Tree:
         tree = self._tree_of[root] = Tree(self, root)

@@ -7,9 +7,8 @@ Links are of two sorts, and it depends on them whether a merge pays:
     told        edges tell for each row who takes it (`weft/delivery/members.py`), and send it with the columns
                 that these show, and two bytes that name them; the columns of conditions stay where they are
 
-There may be thousands of groups of one family, and a new query has to be held against all of them. What the benefit
-depends on is kept in an array, one line per root: the rows of the sample that its members want, the columns they need,
-its windows, its cost. One pass over the array computes the cost of all merges.
+A new query has to be held against all groups of its family. What the benefit depends on is kept in an array, one line
+per root: the rows of the sample that its members want, the columns they need, its windows, its cost.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class MemberSums:
     """Of some members together: the rows of the sample that they want, the columns that they need (bits), what the
-    engine would have to do for each of them alone, the rows that they show of each column, how many they are.
+    engine would do for each of them alone, the rows that they show of each column, how many they are.
     """
 
     rows: int = 0
@@ -123,12 +122,6 @@ def add_up(node: TreeNode) -> None:
     node.sums = sums
 
 
-def root_of(node: TreeNode) -> TreeNode:
-    while node.parent is not None:
-        node = node.parent
-    return node
-
-
 def members_below(node: TreeNode) -> Iterator[TreeNode]:
     """The originals of a sub-tree, from above."""
     waiting = [node]
@@ -177,6 +170,7 @@ class Pricing:
         self._sample, self._size, self.statistics = sample, sample.size, sample.statistics
         streams = [each.source.name for each in self.family.inputs if isinstance(each.source, Stream)]
         self._rates = [self.statistics.rates.get(name, 1.0) for name in streams]
+        self._matches = 1.0 if self.family.common is None else _MATCHES
         self._words = -(-sample.size // 64)
         self.roots: list[TreeNode] = []
         widths = [self._width_of(each) for each in self._expressions]
@@ -297,10 +291,6 @@ class Pricing:
 
     def _answers(self, ends: EdgeSet) -> float:
         return (_GROUPS if self.family.keys else 1) * float(edge_rate(ends))
-
-    @property
-    def _matches(self) -> float:
-        return 1.0 if self.family.common is None else _MATCHES
 
     def _combinations(self, ranges: npt.NDArray[np.float64], slides: npt.NDArray[np.float64]) -> Any:
         """Rows per tick that meet in windows; one row of `ranges` for each of many forms.
