@@ -16,7 +16,6 @@ changes of itineraries were published before it, so that none of these can be mi
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -322,30 +321,3 @@ def missing(path: Path) -> DamagedLog:
 
 def _damaged(path: Path, error: Exception) -> DamagedLog:
     return DamagedLog(f"{path} is damaged ({error}); {_ADVICE}")
-
-
-# -- waking readers of this process -----------------------------------------------------------------------------------
-
-_lock = threading.Lock()
-_waiting: dict[Path, list[Callable[[], None]]] = {}
-
-
-def listen(directory: Path, wake: Callable[[], None]) -> Callable[[], None]:
-    """Have `wake` called after each commit in a directory by this process; what is returned ends that."""
-    path = directory.resolve()
-    with _lock:
-        _waiting.setdefault(path, []).append(wake)
-
-    def end() -> None:
-        with _lock:
-            _waiting[path].remove(wake)
-
-    return end
-
-
-def wake(directory: Path) -> None:
-    """Wake the listeners of a directory that has something new."""
-    with _lock:
-        waiting = list(_waiting.get(directory.resolve(), ()))
-    for each in waiting:
-        each()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from weft.delivery.delivery_errors import DeliveryError
-from weft.delivery.delivery_log import BEGINNING, cycles, listen, next_parcel, read_parcel, read_routes
+from weft.delivery.delivery_log import BEGINNING, cycles, next_parcel, read_parcel, read_routes
 from weft.delivery.itinerary import Itinerary
 from weft.delivery.members import Members
 from weft.delivery.parcel import Gone, Parcel
@@ -148,7 +148,6 @@ class Hub:
         self._new = threading.Event()
         self._closed = False
         self._failure: DeliveryError | None = None
-        self._unlisten = listen(directory, self._new.set)
         self._thread = threading.Thread(target=self._follow, name="weft-hub", daemon=True)
         self._thread.start()
 
@@ -173,11 +172,12 @@ class Hub:
     def end_readers(self, query: str, error: DeliveryError) -> None:
         """End the readers of a query, and those that may have it among others, after what waits for them."""
         with self.lock:
-            concerned = [*self._readers[None], *self._readers.get(query, ())]
-            for reader in concerned:
-                reader.failure = error
-                self.leave(reader)
-        for reader in concerned:
+            self._end([*self._readers[None], *self._readers.get(query, ())], error)
+
+    def _end(self, readers: Iterable[Reader[Any]], error: DeliveryError) -> None:
+        for reader in readers:
+            reader.failure = error
+            self.leave(reader)
             reader.wake()
 
     def go_live(self, reader: Reader[Any]) -> bool:
@@ -210,12 +210,15 @@ class Hub:
     def advance(self, cycle: int) -> None:
         """Note that up to a cycle nothing more will come than the log has by now."""
         self._horizon = max(self._horizon, cycle)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the log at once."""
         self._new.set()
 
     def close(self) -> None:
         self._closed = True
-        self._unlisten()
-        self._new.set()
+        self.wake()
         self._thread.join()
 
     # -- the thread ---------------------------------------------------------------------------------------------------
@@ -229,7 +232,9 @@ class Hub:
                     self._read_new()
                     seen = stamp
             except DeliveryError as error:
-                self._fail(error)
+                with self.lock:
+                    self._failure = error
+                    self._end(self._where(is_live=True), error)
                 return
             was_woken = self._new.wait(_LOOK_EVERY)
             self._new.clear()
@@ -246,10 +251,8 @@ class Hub:
         horizon = self._horizon
         listed = cycles(self.directory)
         for cycle in listed:
-            if cycle > self.through:
-                parcel = read_parcel(self.directory, cycle)
-                if parcel is not None:
-                    self._distribute(parcel)
+            if cycle > self.through and (parcel := read_parcel(self.directory, cycle)) is not None:
+                self._distribute(parcel)
         with self.lock:
             self._reach(max(self.through, horizon))
             for reader in self._where(is_live=False):
@@ -278,10 +281,10 @@ class Hub:
                 if item is not None:
                     self._give(reader, parcel.cycle, item, 0)
             self._reach(parcel.cycle)
-            queries = [None, *(each.query for each in parcel.routes)] if parcel.routes else []
-            ended = [reader for query in queries for reader in self._readers.get(query, ())]
-        for reader in ended:
-            reader.wake()
+            # Their queries may have ended.
+            for query in (None, *(each.query for each in parcel.routes)) if parcel.routes else ():
+                for reader in self._readers.get(query, ()):
+                    reader.wake()
 
     def _give(self, reader: Reader[Any], cycle: int, item: Any, rows: int) -> None:
         if cycle <= reader.place:
@@ -299,14 +302,6 @@ class Hub:
     def _where(self, *, is_live: bool) -> list[Reader[Any]]:
         return [reader for readers in self._readers.values() for reader in readers if reader.is_live == is_live]
 
-    def _fail(self, error: DeliveryError) -> None:
-        with self.lock:
-            self._failure = error
-            for reader in self._where(is_live=True):
-                reader.failure = error
-                self.leave(reader)
-                reader.wake()
-
 
 # -- one hub for each directory ---------------------------------------------------------------------------------------
 
@@ -321,6 +316,12 @@ def borrow_hub(directory: Path) -> Hub:
         hub, users = _hubs.get(path) or (Hub(path), 0)
         _hubs[path] = hub, users + 1
         return hub
+
+
+def wake(directory: Path) -> None:
+    """Have the readers of this process look at a directory that has something new."""
+    if (known := _hubs.get(directory.resolve())) is not None:
+        known[0].wake()
 
 
 def return_hub(hub: Hub) -> None:

@@ -92,14 +92,9 @@ class Members:
 
     def _index(self, group: str) -> Index:
         if group not in self._indexes:
-            self._indexes[group] = Index(
-                [
-                    (query, subscription, span)
-                    for query, route in self._of_group[group].items()
-                    for subscription, span in route.legs
-                    if span.stream == group
-                ]
-            )
+            routes = self._of_group[group].items()
+            legs = [(query, *leg) for query, route in routes for leg in route.legs if leg[1].stream == group]
+            self._indexes[group] = Index(legs)
         return self._indexes[group]
 
     def batches(self, parcel: Parcel) -> Iterator[Batch]:

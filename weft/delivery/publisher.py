@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from weft.delivery import delivery_log
+from weft.delivery import delivery_log, hub
 from weft.delivery.delivery_errors import BrokerError, DamagedLog, LogError, retry_pause
 from weft.delivery.delivery_log import ACKNOWLEDGED, BEGINNING, Limits, LogWriter
 from weft.delivery.itinerary import Itinerary
@@ -134,7 +134,7 @@ class Publisher:
         """Show readers what was written up to a cycle, and forget what was written for later ones."""
         if not self.log.commit(cycle):
             return
-        delivery_log.wake(self._directory)
+        hub.wake(self._directory)
         if self._forwarder is not None:
             self._forwarder.wake()
         self.log.trim(None if self._forwarder is None else self._forwarder.acknowledged)

@@ -27,7 +27,7 @@ from weft.delivery.delivery_errors import (
     UnknownQuery,
     retry_pause,
 )
-from weft.delivery.delivery_log import BEGINNING, Limits, LogWriter, reading, wake, writing
+from weft.delivery.delivery_log import BEGINNING, Limits, LogWriter, reading, writing
 from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 from weft.delivery.hub import borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
@@ -321,7 +321,7 @@ class Relay:
             for each in parcel.routes:
                 if each.query in self.covered:
                     self.covered[each.query] = replace(self.covered[each.query], route=each)
-        wake(self._directory)
+        self.hub.wake()
         self._log.trim()
 
     # -- what is kept -------------------------------------------------------------------------------------------------
