@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from math import prod
 from typing import TypeAlias
@@ -21,7 +20,7 @@ import weft.algebra as algebra
 from weft.algebra.properties import clock_column
 from weft.optimizer.group_results import shapes
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
-from weft.plan.canonical import substituted, with_expressions
+from weft.plan.canonical import substituted
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet
@@ -92,16 +91,8 @@ def representative(
 
 def _query(name: str, select: algebra.Select) -> algebra.Query:
     """A query of a select over the inputs of a family, of which the only one has no name there."""
-    inputs = [
-        item if item.alias or not isinstance(item.source, algebra.Stream) else replace(item, alias=item.source.name)
-        for item in select.inputs
-    ]
-    meaning: dict[algebra.Expression, algebra.Expression] = {
-        algebra.Column(item.alias, each.name, each.type): algebra.Column(named.alias, each.name, each.type)
-        for item, named in zip(select.inputs, inputs, strict=True)
-        for each in item.source.fields
-    }
-    select = with_expressions(replace(select, inputs=tuple(inputs)), partial(substituted, meaning=meaning))
+    streams = {each.alias: each.source.name for each in select.inputs if isinstance(each.source, algebra.Stream)}
+    select = shapes.with_aliases(select, {each.alias: each.alias or streams[each.alias] for each in select.inputs})
     return algebra.Query(name, select, clock_column(select))
 
 

@@ -121,18 +121,21 @@ def _with_standard_aliases(select: algebra.Select) -> algebra.Select:
         names = tables
     else:
         _, names = standard_form(conjunctive_form(select.where, clock_facts(select)), tables)
-    inputs = sorted((replace(each, alias=names[each.alias]) for each in select.inputs), key=lambda each: each.alias)
-    select = with_expressions(replace(select, inputs=tuple(inputs)), partial(_renamed, names=names))
+    select = with_aliases(select, names)
+    inputs = sorted(select.inputs, key=lambda each: each.alias)
     aggregates = (replace(each, args=tuple(map(canonical, each.args))) for each in select.aggregates)
-    return replace(select, aggregates=tuple(aggregates))
+    return replace(select, inputs=tuple(inputs), aggregates=tuple(aggregates))
 
 
-def _renamed(expression: algebra.Expression, names: Mapping[str, str]) -> algebra.Expression:
-    if isinstance(expression, algebra.Column):
-        return algebra.Column(names[expression.source], expression.name, expression.type)
-    if isinstance(expression, algebra.Call):
-        return algebra.Call(expression.op, tuple(_renamed(arg, names) for arg in expression.args), expression.type)
-    return expression
+def with_aliases(select: algebra.Select, names: Mapping[str, str]) -> algebra.Select:
+    """The select with other aliases for its inputs."""
+    meaning: dict[algebra.Expression, algebra.Expression] = {
+        algebra.Column(item.alias, each.name, each.type): algebra.Column(names[item.alias], each.name, each.type)
+        for item in select.inputs
+        for each in item.source.fields
+    }
+    inputs = tuple(replace(each, alias=names[each.alias]) for each in select.inputs)
+    return with_expressions(replace(select, inputs=inputs), partial(substituted, meaning=meaning))
 
 
 # --- aggregates ------------------------------------------------------------------------------------------------------
