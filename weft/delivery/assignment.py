@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import msgspec
 
@@ -278,11 +279,8 @@ def _hop(queries: Mapping[str, Query], number: int) -> str:
 
 def _touched(changes: Iterable[GroupChange]) -> set[str]:
     """The groups that are made up differently after some changes."""
-    touched: set[str] = set()
-    for change in changes:
-        touched |= {*change.changed, *change.ended}
-        touched |= {group for pair in change.moved.values() for group in pair if group is not None}
-    return touched
+    listed = ((*change.changed, *change.ended, *chain(*change.moved.values())) for change in changes)
+    return {group for groups in listed for group in groups if group is not None}
 
 
 # -- epochs -----------------------------------------------------------------------------------------------------------
@@ -386,7 +384,7 @@ def begin_epoch(catalog: Catalog, found: GroupRepresentative, stream: str, epoch
 
 
 def _running(parts: Iterable[Representative]) -> RunningEpoch:
-    first, *others = sorted(parts, key=lambda each: each.part)
+    listed = sorted(parts, key=lambda each: each.part)
+    first, names = listed[0], tuple(each.name for each in listed)
     about = msgspec.structs.asdict(msgspec.convert(first.about, _About))
-    names = (first.name, *(each.name for each in others))
     return RunningEpoch(**about, stream=first.stream, epoch=first.epoch, relation=first.query.relation, names=names)

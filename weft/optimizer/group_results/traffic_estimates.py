@@ -23,7 +23,7 @@ import numpy.typing as npt
 from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
 from weft.optimizer.group_results.forms import QueryFamily
 from weft.predicates.comparisons import place_of
-from weft.predicates.domains import Cut, Place, ValueSet
+from weft.predicates.domains import Cut, Place
 from weft.predicates.normal_forms import Box
 from weft.predicates.terms import Subject, text_of
 
@@ -50,7 +50,7 @@ class TrafficStatistics:
 
     - `rates`: rows per tick, by stream.
     - `widths`: bytes of a column, by "stream.column".
-    - `values`: some values of a column, by "stream.column". Lists of columns of one stream are of the same rows.
+    - `values`: some values of a column, by "stream.column"; of columns of one stream, those of the same rows.
     - `sample`: how many rows selectivities are estimated from.
     """
 
@@ -66,13 +66,12 @@ def column_width(statistics: TrafficStatistics, family: QueryFamily, expression:
     return _BYTES.get(expression.type.kind, _OTHER_BYTES) if known is None else known
 
 
-def _known_as(family: QueryFamily, expression: Expression) -> str | None:
+def _known_as(family: QueryFamily, expression: Expression | None) -> str | None:
     """A column of a stream as statistics know it."""
-    if not isinstance(expression, Column):
-        return None
-    for item in family.inputs:
-        if item.alias == expression.source and isinstance(item.source, (Stream, Table)):
-            return f"{item.source.name}.{expression.name}"
+    if isinstance(expression, Column):
+        for item in family.inputs:
+            if item.alias == expression.source and isinstance(item.source, (Stream, Table)):
+                return f"{item.source.name}.{expression.name}"
     return None
 
 
@@ -88,19 +87,16 @@ class Sample:
         """The rows that lie in a box, one bit each."""
         found = np.ones(self.size, dtype=bool)
         for subject, values in box.items():
-            found &= self._inside(family, subject, values)
+            keys, order = self._column(family, subject)
+            inside = np.zeros(self.size, dtype=bool)
+            for low, high in values.spans:
+                inside[order[_position(keys, low) : _position(keys, high)]] = True
+            found &= inside
         return int.from_bytes(np.packbits(found).tobytes(), "big")
-
-    def _inside(self, family: QueryFamily, subject: Subject, values: ValueSet) -> npt.NDArray[np.bool_]:
-        keys, order = self._column(family, subject)
-        inside = np.zeros(self.size, dtype=bool)
-        for low, high in values.spans:
-            inside[order[_position(keys, low) : _position(keys, high)]] = True
-        return inside
 
     def _column(self, family: QueryFamily, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
         term = subject.terms[0] if len(subject.terms) == 1 else None
-        name = _known_as(family, term) if term is not None and text_of(term) == subject.text else None
+        name = _known_as(family, term) if term is None or text_of(term) == subject.text else None
         alias = term.source if isinstance(term, Column) else ""
         place = (alias, name or subject.text)
         if place not in self._columns:
