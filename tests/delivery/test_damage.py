@@ -16,8 +16,8 @@ from weft.delivery import Batch, Dropped, Itinerary, Limits, LogError, Publisher
 from weft.delivery.control import Control
 from weft.delivery.delivery_errors import DamagedLog
 from weft.delivery.delivery_log import put_aside, read_parcel
-from weft.delivery.local import kept_answers
 from weft.delivery.parcel import Parcel
+from weft.delivery.subscribe import kept_answers
 from weft.plan.subscription import Comparison, Subscription
 
 #: What is kept: cycles 3 to 7. The itinerary of q was published in cycle 0, and changed in cycles 2, 5 and 7.

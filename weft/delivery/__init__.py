@@ -13,7 +13,7 @@ Below, in the order in which a row passes through them:
     delivery_log, parcel           what a cycle publishes; `itinerary`: which rows of it are a query's
     relay, edge                    how they come to many users over one link
     members, subscription_index    which rows are whose, for thousands of subscriptions at once
-    hub, local, subscribe          where a user begins, and what it holds in hand
+    hub, subscribe                 where a user begins, and what it holds in hand
 """
 
 from weft.delivery.delivery_errors import AccessDenied, BrokerError, DeliveryError, LogError, UnknownQuery

@@ -21,11 +21,10 @@ from weft.delivery.access import ACCESS, AccessFile
 from weft.delivery.delivery_errors import BrokerError, DeliveryError, LogError, UnknownQuery
 from weft.delivery.delivery_log import BEGINNING, Limits
 from weft.delivery.hub import Hub, Reader
-from weft.delivery.local import LocalSubscriber
 from weft.delivery.members import Members, share
 from weft.delivery.parcel import Batch, Dropped, Gone, Message, Parcel, encode
 from weft.delivery.relay import Covered, LinkCount, Relay, feed_from
-from weft.delivery.subscribe import open_subscriber
+from weft.delivery.subscribe import LocalSubscriber, open_subscriber
 from weft.delivery.subscriber import Start, Subscriber
 
 _COVER_SECONDS = 25.0

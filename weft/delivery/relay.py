@@ -31,11 +31,11 @@ from weft.delivery.delivery_log import BEGINNING, Limits, LogWriter, reading, wr
 from weft.delivery.edge_protocol import PARCEL, VERSION, FrameSocket, document_of, json_frame, split_host
 from weft.delivery.hub import borrow_hub, return_hub
 from weft.delivery.itinerary import Itinerary
-from weft.delivery.local import LogSource, ParcelSource
 from weft.delivery.members import Members
 from weft.delivery.nats_broker import NatsSource
 from weft.delivery.nats_connection import split_address
 from weft.delivery.parcel import Gone, NoParcels, Parcel, decode
+from weft.delivery.subscribe import LogSource, ParcelSource
 from weft.files.checked_file import read_checked, write_checked
 
 STATE: Final = "relay.json"

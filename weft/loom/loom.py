@@ -252,7 +252,7 @@ class Loom:
 
         from weft.arrays.arrow_types import arrow_type
         from weft.delivery.delivery_log import check_published, delivery_directory
-        from weft.delivery.local import kept_answers
+        from weft.delivery.subscribe import kept_answers
         from weft.runtime.state.commits import last_commit
 
         schema = pa.schema([(field.name, arrow_type(field.type)) for field in query.relation.fields])
