@@ -57,7 +57,7 @@ class ResultInbox(Role):
     def _has_all(self, publisher: Publisher) -> bool:
         """Whether a delivery log has what was noted here, which readers may not see yet."""
         publisher.committed(self._newest)
-        return self._newest < 0 or publisher.log.newest is not None
+        return self._newest < 0 or bool(publisher.log.heads)
 
     def close(self) -> None:
         self._publisher.close()
