@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import dijkstra
 
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.topology import Topology, ways_from
+from weft.federation.distribution.topology import Topology, links_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class TrueCost:
 
 def trees_of(topology: Topology) -> Trees:
     """The trees of shortest ways from each source, without the sites that lead to no provider."""
-    ways, before = ways_from(topology, topology.sources)
+    ways, before = dijkstra(links_of(topology), directed=False, indices=topology.sources, return_predecessors=True)
+    before = np.maximum(before, -1).astype(np.int32)
     order = np.argsort(-ways, axis=1, kind="stable").astype(np.int32)
     delay = ways - np.take_along_axis(ways, np.maximum(before, 0), axis=1)
     return Trees(np.asarray(topology.providers, np.int32), order, before, np.where(before < 0, 0.0, delay))

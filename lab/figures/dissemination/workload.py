@@ -73,6 +73,6 @@ def _times(random: Generator, nodes: int, times: tuple[float, float], load: floa
 def _delays(seed: int, nodes: int) -> Floats:
     topology = transit_stub(seed, sites=SITES, sources=1, providers=nodes)
     chosen = [*topology.sources, *topology.providers]
-    delays = ways_from(topology, chosen)[0][:, chosen]
+    delays = ways_from(topology, chosen)[:, chosen]
     between_nodes = delays[1:, 1:][~np.eye(nodes, dtype=bool)]
     return delays * (MEAN_DELAY / between_nodes.mean())

@@ -47,7 +47,7 @@ class NetworkGraph:
 
 def network_of(topology: Topology) -> NetworkGraph:
     """The network graph of a topology; latencies are those of the shortest ways."""
-    ways, _ = ways_from(topology, topology.providers)
+    ways = ways_from(topology, topology.providers)
     return NetworkGraph(
         providers=tuple(topology.sites[site].name for site in topology.providers),
         capability=np.array([topology.sites[site].capability for site in topology.providers]),

@@ -1,14 +1,11 @@
-"""A federation as plain data, and as a picture of its network.
-
-In the picture a link shows the streams that cross it, each once and in a colour: those of the shortest ways from a
-stream's owner to the providers whose queries read it.
-"""
+"""A federation as plain data, and as a picture of its network, in which a link shows the streams that cross it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -16,7 +13,7 @@ import numpy as np
 
 from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import clusters
-from weft.federation.distribution.topology import Topology, ways_from
+from weft.federation.distribution.topology import Site, Topology
 from weft.federation.live.ledger import FederationLedger
 from weft.federation.live.placing import StreamSample
 
@@ -31,6 +28,7 @@ def status_of(
     """The state of a federation. `states` says of each site whether it runs."""
     load = _loads(coordinator)
     standing = None if coordinator is None else coordinator.quality()
+    streams = {name: record for name, record in ledger.streams.items() if not record.is_dropped}
     return {
         "place": ledger.place,
         "coordinators": [] if coordinator is None else list(coordinator.leaders()),
@@ -54,8 +52,7 @@ def status_of(
                 "clock": record.marks[-1].clock if record.marks else None,
                 "rate": measured[name].rate if name in measured else None,
             }
-            for name, record in ledger.streams.items()
-            if not record.is_dropped
+            for name, record in streams.items()
         ],
         "queries": [
             {"name": each.name, "home": each.home, "provider": each.provider, "since": each.stays[-1].after}
@@ -79,27 +76,27 @@ Point = tuple[float, float]
 
 
 def picture(topology: Topology, ledger: FederationLedger, coordinator: Coordinator | None) -> str:
-    at = _places(topology)
-    body = [*_links(topology, at), *_streams(topology, ledger, at), *_lines_of_command(coordinator, at)]
-    body += [part for name in at for part in _site(name, topology, ledger, coordinator, at[name])]
+    graph = nx.Graph()
+    graph.add_nodes_from(site.name for site in topology.sites)
+    for link in topology.links:
+        # Drawn by its root, or one long link would leave no room for the short ones.
+        graph.add_edge(*link.between, milliseconds=link.milliseconds, drawn=math.sqrt(link.milliseconds))
+    at = _places(graph)
+    body = [*_links(topology, at), *_streams(graph, ledger, at), *_lines_of_command(coordinator, at)]
+    body += [part for site in topology.sites for part in _site(site, ledger, coordinator, at[site.name])]
     body += _legend(ledger, coordinator)
     head = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {_HEIGHT}' width='{_WIDTH}' {_FONT}>"
     return "\n".join([head, f"<rect width='{_WIDTH}' height='{_HEIGHT}' fill='white'/>", *body, "</svg>"])
 
 
-def _places(topology: Topology) -> dict[str, Point]:
+def _places(graph: nx.Graph) -> dict[str, Point]:
     """Where sites are drawn: far from one another if their link takes long."""
-    graph = nx.Graph()
-    graph.add_nodes_from(site.name for site in topology.sites)
-    for link in topology.links:
-        # By its root, or one long link would leave no room for the short ones.
-        graph.add_edge(*link.between, long=math.sqrt(link.milliseconds))
-    found: Mapping[str, np.ndarray] = nx.kamada_kawai_layout(graph, weight="long")
-    spots = np.array([found[site.name] for site in topology.sites])
+    found = nx.kamada_kawai_layout(graph, weight="drawn")
+    spots = np.array(list(found.values()))
     low, size = spots.min(axis=0), np.maximum(np.ptp(spots, axis=0), 1e-9)
     room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN - 40])
-    placed = (spots - low) / size * room + _MARGIN
-    return {site.name: (float(x), float(y)) for site, (x, y) in zip(topology.sites, placed, strict=True)}
+    placed = ((spots - low) / size * room + _MARGIN).tolist()
+    return {site: (x, y) for site, (x, y) in zip(found, placed, strict=True)}
 
 
 def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
@@ -109,28 +106,17 @@ def _links(topology: Topology, at: Mapping[str, Point]) -> Iterator[str]:
         yield _text((x + u) / 2, (y + v) / 2 + 16, f"{link.milliseconds:g} ms", size=10, colour="#888888")
 
 
-def _streams(topology: Topology, ledger: FederationLedger, at: Mapping[str, Point]) -> Iterator[str]:
-    """The links that each stream takes, beside one another."""
+def _streams(graph: nx.Graph, ledger: FederationLedger, at: Mapping[str, Point]) -> Iterator[str]:
+    """The links of the shortest ways from each stream's owner to its readers, each once, and beside other streams'."""
     for number, (name, record) in enumerate(ledger.streams.items()):
+        ways = nx.single_source_dijkstra_path(graph, record.owner, weight="milliseconds")
         readers = {each.provider for each in ledger.running() if name in each.reads}
         style = f"stroke='{_COLOURS[number % len(_COLOURS)]}' stroke-width='2.5' stroke-opacity='0.8'"
-        for a, b in sorted(_tree(topology, record.owner, readers)):
+        for a, b in sorted({link for reader in readers for link in pairwise(ways[reader])}):
             (x, y), (u, v) = at[a], at[b]
             aside = 3.5 * (number % 5 - 1) / (math.hypot(u - x, v - y) or 1.0)
             dx, dy = -(v - y) * aside, (u - x) * aside
             yield _line((x + dx, y + dy), (u + dx, v + dy), style)
-
-
-def _tree(topology: Topology, owner: str, readers: set[str]) -> set[tuple[str, str]]:
-    """The links of the shortest ways from an owner to its readers, each once."""
-    _, (before,) = ways_from(topology, [topology.number[owner]])
-    found = set()
-    for reader in readers:
-        site = topology.number[reader]
-        while before[site] >= 0:
-            found.add((topology.sites[int(before[site])].name, topology.sites[site].name))
-            site = int(before[site])
-    return found
 
 
 def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) -> Iterator[str]:
@@ -149,10 +135,8 @@ def _lines_of_command(coordinator: Coordinator | None, at: Mapping[str, Point]) 
                 )
 
 
-def _site(
-    name: str, topology: Topology, ledger: FederationLedger, coordinator: Coordinator | None, place: Point
-) -> Iterator[str]:
-    (x, y), runs_queries = place, topology.sites[topology.number[name]].capability > 0
+def _site(site: Site, ledger: FederationLedger, coordinator: Coordinator | None, place: Point) -> Iterator[str]:
+    (x, y), name, runs_queries = place, site.name, site.capability > 0
     if runs_queries:
         load, length = _loads(coordinator), 2 * math.pi * 20
         share = load.get(name, 0.0) / (sum(load.values()) or 1.0)

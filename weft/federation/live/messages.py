@@ -3,9 +3,9 @@
 The **log** and the rules that hold for it are in `docs/federation.md` ("One log"). What concerns queries is said
 between two batches, and holds from the next batch on; so all providers cut time at the same batches.
 
-A **message** is plain data, and rows where it has some: as bytes one line of JSON, and after it an Arrow stream. It is
-there durably when `put` returns, and a second one with the same identity is not kept. It can be read again after a
-crash; its reader must be able to tell that it knows it. There are two kinds of **mailboxes**:
+A **message** is plain data, and rows where it has some. It is there durably when `put` returns, and a second one with
+the same identity is not kept. It can be read again after a crash; its reader must be able to tell that it knows it.
+There are two kinds of **mailboxes**:
 
     kept       coordinator, home.*, source.*   Nothing is dropped: a sender waits when there is no room. Every message
                                                names the one before it in its mailbox, so a reader notices a gap.
@@ -204,7 +204,7 @@ def entry_of(data: bytes) -> Entry:
 
 @dataclass(frozen=True)
 class SiteMessage:
-    """`kind` says what the `fields` are."""
+    """`kind` says what the `fields` are. As bytes a message is a line of JSON, and an Arrow stream if it has rows."""
 
     kind: str
     fields: dict[str, Any]

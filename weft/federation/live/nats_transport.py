@@ -83,13 +83,7 @@ class NatsTransport:
         return found
 
     def put(self, mailbox: str, identity: str, data: bytes) -> int:
-        async def work(stream: Any) -> int:
-            headers = {"Nats-Msg-Id": identity}
-            if is_passing(mailbox):
-                return int((await stream.publish(self._subject(mailbox), data, headers=headers)).seq)
-            return await self._put_in_order(stream, mailbox, headers, data)
-
-        return self._call(work)
+        return self._call(lambda stream: self._put(stream, mailbox, {"Nats-Msg-Id": identity}, data))
 
     def take(self, mailbox: str, after: int | None) -> tuple[int, bytes] | None:
         async def work(stream: Any) -> tuple[int, bytes] | None:
@@ -124,25 +118,17 @@ class NatsTransport:
     async def _make_ready(self, stream: Any) -> None:
         from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 
-        log = StreamConfig(
-            name=self._log, subjects=[self._log_subject], storage=StorageType.FILE, allow_direct=True, deny_delete=True
+        lasting: dict[str, Any] = {"storage": StorageType.FILE, "allow_direct": True}
+        mailboxes = {**lasting, "duplicate_window": _DUPLICATE_WINDOW}
+        mail, passing = ([f"{self._subjects}.{kind}.>"] for kind in ("mail", "passing"))
+        kept = {"max_bytes": self._kept_bytes, "discard": DiscardPolicy.NEW}
+        dropped = {"max_bytes": _PASSING_BYTES, "discard": DiscardPolicy.OLD}
+        await have_streams(
+            stream,
+            StreamConfig(name=self._log, subjects=[self._log_subject], deny_delete=True, **lasting),
+            StreamConfig(name=self._mail, subjects=mail, **kept, **mailboxes),
+            StreamConfig(name=self._passing, subjects=passing, **dropped, **mailboxes),
         )
-        mail, passing = (
-            StreamConfig(
-                name=name,
-                subjects=[f"{self._subjects}.{kind}.>"],
-                max_bytes=size,
-                discard=discard,
-                duplicate_window=_DUPLICATE_WINDOW,
-                storage=StorageType.FILE,
-                allow_direct=True,
-            )
-            for name, kind, size, discard in (
-                (self._mail, "mail", self._kept_bytes, DiscardPolicy.NEW),
-                (self._passing, "passing", _PASSING_BYTES, DiscardPolicy.OLD),
-            )
-        )
-        await have_streams(stream, log, mail, passing)
         self._is_ready = True
 
     async def _listen(self, client: Any) -> None:
@@ -155,10 +141,12 @@ class NatsTransport:
         self._whole.clear()
         await client.subscribe(self._log_subject, cb=wake)
 
-    async def _put_in_order(self, stream: Any, mailbox: str, headers: dict[str, str], data: bytes) -> int:
-        """Put a message into a kept mailbox behind the newest one, which it names."""
+    async def _put(self, stream: Any, mailbox: str, headers: dict[str, str], data: bytes) -> int:
+        """Put a message into a mailbox; into a kept one behind the newest one, which it names."""
         import nats.js.errors
 
+        if is_passing(mailbox):
+            return int((await stream.publish(self._subject(mailbox), data, headers=headers)).seq)
         while True:
             previous = self._newest.get(mailbox)
             if previous is None:
