@@ -1,8 +1,8 @@
 """The coordinator as a process: requests in, decisions into the log.
 
-All that it has decided is in the log, so a coordinator that starts again reads the log and knows it; of its own it
-keeps only how far its mailbox was read, and how far providers have answered. A request has an identity that its entry
-carries: one that is read again, because the coordinator died before it had noted it, is not carried out again.
+All that it has decided is in the log; of its own it keeps only how far its mailbox was read, and how far providers
+have answered. A request has an identity that its entry carries: one that is read again, because the coordinator died
+before it had noted it, is not carried out again.
 
     join       a site is there              -> SiteJoined (and SiteLeft before it, if it has lost what it had)
     statement  CREATE …, DROP … at a site   -> Declared, QueryCreated, QueryDropped
@@ -75,8 +75,8 @@ class Coordination(Role):
         self._stopped: dict[str, str] = {}
         self._through: dict[str, int] = dict(self._store.rows("SELECT site, place FROM through"))
         self._released = 0
-        #: The plan of a round that was shown last: its budget, who was where then, and the plan.
-        self._shown: tuple[float | None, object, dict[str, Any]] | None = None
+        #: The plan of a round that was shown last, behind its budget, and who was there and where queries ran then.
+        self._shown: tuple[tuple[float | None, list[str], dict[int, str]], dict[str, Any]] | None = None
         self._follower.catch_up()
         self._ledger = self._follower.ledger
         self.placing = Placing(self.network, self._ledger)
@@ -105,21 +105,20 @@ class Coordination(Role):
                 self._stopped[message["site"]] = message["reason"]
                 self._say(f"{message['site']} has stopped: {message['reason']}")
             case "progress":
-                self._hear(message["site"])
-                self._through[message["site"]] = max(message["through"], self._through.get(message["site"], 0))
-                place = self._through[message["site"]]
-                self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", message["site"], place)
-                self.placing.worked(message["site"], message["seconds"], self._clock())
+                site = message["site"]
+                self._hear(site)
+                self._through[site] = max(message["through"], self._through.get(site, 0))
+                self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", site, self._through[site])
+                self.placing.worked(site, message["seconds"], self._clock())
             case "sample":
                 self.placing.measured[message["stream"]] = StreamSample(message["rate"], message.rows)
-            case "join":
-                self._join(message["id"], message["site"], is_new=message["new"])
             case _:
                 self._reply(message)
 
     def _reply(self, message: messages.SiteMessage) -> None:
         """Carry a request out and answer it. What is wrong with it is the answer then."""
         answers: dict[str, Callable[[messages.SiteMessage], dict[str, Any]]] = {
+            "join": self._join,
             "statement": self._statement,
             "move": self._move,
             "plan": self._plan,
@@ -139,9 +138,7 @@ class Coordination(Role):
             fields = {"ok": False, "error": str(refused), "registration": refused.registration.to_text()}
         except FederationError as error:
             fields = {"ok": False, "error": str(error)}
-        self._send_reply(message["id"], fields)
-
-    def _send_reply(self, identity: str, fields: dict[str, Any]) -> None:
+        identity = message["id"]
         messages.send(self._transport, messages.reply_mailbox(identity), f"reply/{identity}", "reply", fields)
 
     # --- sites ---------------------------------------------------------------------------------------------------
@@ -157,20 +154,21 @@ class Coordination(Role):
         silent = self._clock() - self._heard.setdefault(site, self._clock())
         return f"not heard for {silent:.0f} s" if silent > self._patience else "runs"
 
-    def _join(self, identity: str, site: str, *, is_new: bool) -> None:
-        if identity in self._ledger.done:
-            return
+    def _join(self, message: messages.SiteMessage) -> dict[str, Any]:
+        site = message["site"]
+        if message["id"] in self._ledger.done:
+            return {}
         if site not in self.topology.number:
             problem = f"there is no site '{site}' in the topology: add it there, and start the coordinator again"
             self._say(problem)
-            self._send_reply(identity, {"ok": False, "error": problem})
-            return
+            raise FederationError(problem)
         self._hear(site)
-        if site in self._ledger.members and is_new and site in self.network.number:
+        if site in self._ledger.members and message["new"] and site in self.network.number:
             # It has lost what it had: the provider that takes its queries over feeds them again, perhaps itself.
             self._leave(site)
-        self._append(messages.SiteJoined(identity, site))
+        self._append(messages.SiteJoined(message["id"], site))
         self._say(f"{site} has joined")
+        return {}
 
     def _give_up_silent_providers(self) -> None:
         now = self._clock()
@@ -229,7 +227,12 @@ class Coordination(Role):
     def _execute(self, identity: str, site: str, text: str, statement: statements.Statement) -> str:
         match statement:
             case statements.Create(Query() as query):
-                return self._create(identity, site, text, query)
+                provider, why = self.placing.route(query, site)
+                # It reads answers where they are given: whatever it reads comes together, if need be.
+                parents = StandingQuery(query, site, 0, ()).parents
+                self._carry_out(f"{identity}/parents", dict.fromkeys(parents, provider))
+                self._append(messages.QueryCreated(identity, query.name, site, provider, text))
+                return why
             case statements.Drop("QUERY", name):
                 standing = self._ledger.query(name)
                 self._append(messages.QueryDropped(identity, standing.name))
@@ -247,13 +250,6 @@ class Coordination(Role):
         self._append(messages.Declared(identity, site, text))
         return said
 
-    def _create(self, identity: str, site: str, text: str, query: Query) -> str:
-        provider, why = self.placing.route(query, site)
-        # It reads answers where they are given: whatever it reads comes together, if need be.
-        self._carry_out(f"{identity}/parents", dict.fromkeys(StandingQuery(query, site, 0, ()).parents, provider))
-        self._append(messages.QueryCreated(identity, query.name, site, provider, text))
-        return why
-
     # --- moving --------------------------------------------------------------------------------------------------
 
     def _move(self, message: messages.SiteMessage) -> dict[str, Any]:
@@ -261,9 +257,8 @@ class Coordination(Role):
         if message["id"] in ledger.done:
             return {"said": ["done already"]}
         if target not in self.placing.present:
-            raise FederationError(
-                f"'{target}' is no provider that takes part; there are {', '.join(self.placing.present)}"
-            )
+            there = ", ".join(self.placing.present)
+            raise FederationError(f"'{target}' is no provider that takes part; there are {there}")
         standing = ledger.query(message["query"])
         if standing.provider == target:
             return {"said": [f"{standing.name} runs at {target} already"]}
@@ -276,21 +271,18 @@ class Coordination(Role):
         if message["id"] in self._ledger.done:
             return {"said": ["done already"], "moves": []}
         budget = message.fields.get("budget")
-        standing = self.placing.present, {each.birth: each.provider for each in self._ledger.running()}
+        key = budget, self.placing.present, {each.birth: each.provider for each in self._ledger.running()}
         shown, self._shown = self._shown, None
         if not message["apply"]:
             plan = self._planned(budget)
-            self._shown = budget, standing, plan
+            self._shown = key, plan
             return plan
-        if shown is None or shown[0] != budget:
-            plan = self._planned(budget)
-        elif shown[1] == standing:
-            plan = shown[2]
-        else:
+        if shown is not None and shown[0] != key and shown[0][0] == budget:
             raise FederationError(
                 "queries or providers have come, gone or moved since the plan was shown, so nothing was moved; "
                 "look at the new plan: weft federation plan"
             )
+        plan = shown[1] if shown is not None and shown[0] == key else self._planned(budget)
         self._carry_out(message["id"], {each["query"]: each["target"] for each in plan["moves"]})
         return plan
 
@@ -300,11 +292,8 @@ class Coordination(Role):
         plan = coordinator.plan(budget)
         together = self.placing.with_families({each.query: each.target for each in plan.moves})
         moves = [coordinator.move(query, target) for query, target in together.items()]
-        listed = [
-            {"query": each.query, "source": each.source, "target": each.target, "saves": each.saves}
-            for each in moves
-            if each.source != each.target
-        ]
+        names = ("query", "source", "target", "saves")
+        listed = [{name: getattr(each, name) for name in names} for each in moves if each.source != each.target]
         return {"said": [plan_text(plan)], "moves": listed}
 
     def _begin_round(self) -> None:
@@ -334,8 +323,6 @@ class Coordination(Role):
     def _status(self) -> dict[str, Any]:
         states = {site: self._state_of(site) for site in self._ledger.members}
         return status_of(self._ledger, self._coordinator(), self._through, self.placing.measured, states)
-
-    # --- knowledge -----------------------------------------------------------------------------------------------
 
     def _append(self, entry: messages.Entry) -> None:
         self._follower.append(lambda: entry)

@@ -39,8 +39,11 @@ def check_script(
                 _check_stream(stream, ledger, site, network)
             case statements.Create(Query() as query):
                 _check_query(query, site, network, present)
-            case statements.NoChange(known=Query(name)):
-                _check_home(name, ledger, site)
+            case statements.NoChange(known=Query(name)) if (home := ledger.query(name).home) != site:
+                raise FederationError(
+                    f"query '{name}' is registered already, and its answers go to {home}: take them there, or give "
+                    "this one another name"
+                )
             case statements.Create(View()) | statements.Drop("QUERY" | "VIEW" | "STREAM") | statements.NoChange():
                 continue
             case _:
@@ -82,16 +85,6 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
         raise FederationError(f"'{site}' has no users: create queries at a provider")
     if not present:
         raise FederationError("no provider has joined yet; start one with: weft provider")
-
-
-def _check_home(name: str, ledger: FederationLedger, site: str) -> None:
-    """Refuse to repeat a query at another site: its users are where it was created."""
-    known = ledger.query(name)
-    if known.home != site:
-        raise FederationError(
-            f"query '{known.name}' is registered already, and its answers go to {known.home}: take them there, or "
-            "give this one another name"
-        )
 
 
 def _with_hint(problem: Problem) -> Problem:

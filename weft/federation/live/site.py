@@ -106,9 +106,9 @@ class SiteProcess:
                 if any(getattr(entry_of(data), "id", None) == identity for _, data in entries):
                     return
                 place = entries[-1][0] if entries else place
-                refused = transport.take(reply_mailbox(identity), 0)
-                if refused is not None:
-                    raise FederationError(message_of(refused[1])["error"])
+                found = transport.take(reply_mailbox(identity), 0)
+                if found is not None and not (reply := message_of(found[1]))["ok"]:
+                    raise FederationError(reply["error"])
 
     def _beat(self) -> None:
         """Say now and then that the site is there, whatever its engine is busy with."""
