@@ -144,7 +144,7 @@ class FromClause:
 
     def _bind_item(self, node: exp.Expr) -> FromItem:
         if isinstance(node, exp.Subquery):
-            refuse_unread(node, SUBQUERY_CLAUSES, unsupported.CLAUSES)
+            refuse_unread(node, SUBQUERY_CLAUSES)
             refuse_column_names(node)
             if not node.alias:
                 raise refuse(Code.SYNTAX, "a subquery in FROM needs an alias", node, "write (SELECT …) AS name")
@@ -154,7 +154,7 @@ class FromClause:
             what = _FROM_ITEMS.get(node.key, "this")
             hint = "read a stream, a table, a view, a query or a subquery"
             raise refuse(Code.UNSUPPORTED, f"{what} in FROM is not supported", node, hint)
-        refuse_unread(node, _TABLE_CLAUSES, unsupported.CLAUSES)
+        refuse_unread(node, _TABLE_CLAUSES)
         if not isinstance(node.this, (exp.Identifier, query_syntax.WindowTable)):
             name = str(node.this.name).upper()
             hint = unsupported.FUNCTIONS.get(name.lower(), "FROM takes streams, tables, views, queries, HOP and TUMBLE")
@@ -233,7 +233,7 @@ class FromClause:
         ]
 
     def _join_conditions(self, join: exp.Join) -> list[Expression]:
-        refuse_unread(join, _JOIN_CLAUSES, unsupported.CLAUSES)
+        refuse_unread(join, _JOIN_CLAUSES)
         side = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
         if side not in ("", "CROSS", "INNER"):
             hint = _JOIN_ADVICE.get(side, _INNER_ONLY)
@@ -300,7 +300,7 @@ def refuse_column_names(node: exp.Expr) -> None:
     """Refuse `AS t (a, b)`, which would rename columns."""
     alias = node.args.get("alias")
     if alias is not None:
-        refuse_unread(alias, frozenset({"this"}), unsupported.CLAUSES)
+        refuse_unread(alias, frozenset({"this"}))
 
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:

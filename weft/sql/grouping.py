@@ -11,7 +11,7 @@ from weft.algebra import UNBOUNDED, Window
 from weft.algebra.expressions import Aggregate, Call, Column, Expression, KeyRef, Literal, WindowBound
 from weft.algebra.properties import clock_column
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.sql import durations, expression_binder, functions, unsupported
+from weft.sql import durations, expression_binder, functions
 from weft.sql.coercion import number
 from weft.sql.from_clause import FromClause, check_clock
 from weft.sql.problems import Code, ProblemList
@@ -35,7 +35,7 @@ class Grouping:
         nodes: list[exp.Expr] = []
         with problems.collecting():
             if self._tree is not None:
-                refuse_unread(self._tree, frozenset({"expressions"}), unsupported.CLAUSES)
+                refuse_unread(self._tree, frozenset({"expressions"}))
                 nodes = self._tree.expressions
         with problems.collecting():
             for node in filter(_is_window_call, nodes):

@@ -67,7 +67,7 @@ def check_tree(tree: exp.Expr) -> None:
 
 def check_expression(expression: Expression, node: exp.Expr) -> None:
     """Refuses expressions that repeat a part so often that they could not be compared or written out."""
-    if _WordCount({}).of(expression) > LONGEST_STATEMENT:
+    if _words(expression, {}, {}) > LONGEST_STATEMENT:
         message = f"written out, this has more than {LONGEST_STATEMENT} words"
         raise refuse(Code.TOO_DEEP, message, node, _HINT_WRITTEN_OUT)
 
@@ -109,28 +109,23 @@ def _measured(source: Source, below: Sequence[_Measure]) -> _Measure:
         total += sum(sum(each.columns.values()) for each in below)
         return _Measure(depth, inputs, total, {field.name: 1 for field in source.fields})
     read = zip(source.inputs, below, strict=True)
-    words = _WordCount({(each.alias, name): size for each, size_of in read for name, size in size_of.columns.items()})
+    sizes = {(each.alias, name): size for each, size_of in read for name, size in size_of.columns.items()}
+    known: dict[int, int] = {}
     inside = [source.where, *source.keys, *(arg for each in source.aggregates for arg in each.args), source.having]
-    columns = {each.name: words.of(each.expression) for each in source.outputs}
-    total += sum(words.of(each) for each in inside if each is not None)
+    columns = {each.name: _words(each.expression, sizes, known) for each in source.outputs}
+    total += sum(_words(each, sizes, known) for each in inside if each is not None)
     if source.is_grouped:
         # What reads groups reads their columns as they are.
         total, columns = total + sum(columns.values()), dict.fromkeys(columns, 1)
     return _Measure(depth, inputs, total, columns)
 
 
-class _WordCount:
-    """Counts the words of expressions; parts that they share are counted once and added as often as they occur."""
-
-    def __init__(self, columns: Mapping[tuple[str, str], int]) -> None:
-        self.columns = columns
-        self.known: dict[int, int] = {}
-
-    def of(self, expression: Expression) -> int:
-        if isinstance(expression, Column):
-            return self.columns.get((expression.source, expression.name), 1)
-        if not isinstance(expression, Call):
-            return 1
-        if id(expression) not in self.known:
-            self.known[id(expression)] = 1 + sum(map(self.of, expression.args))
-        return self.known[id(expression)]
+def _words(expression: Expression, columns: Mapping[tuple[str, str], int], known: dict[int, int]) -> int:
+    """The words of an expression; parts that it shares are counted once and added as often as they occur."""
+    if isinstance(expression, Column):
+        return columns.get((expression.source, expression.name), 1)
+    if not isinstance(expression, Call):
+        return 1
+    if id(expression) not in known:
+        known[id(expression)] = 1 + sum(_words(arg, columns, known) for arg in expression.args)
+    return known[id(expression)]

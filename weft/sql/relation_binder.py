@@ -27,7 +27,7 @@ from weft.algebra.expressions import Column, Expression, WindowBound
 from weft.algebra.properties import answer_window, clock_type, emission
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.predicates.literal_expressions import conjunction
-from weft.sql import expression_binder, limits, query_syntax, unsupported
+from weft.sql import expression_binder, limits, query_syntax
 from weft.sql.coercion import cast, common_type
 from weft.sql.from_clause import SUBQUERY_CLAUSES, FromClause, QueryContext, refuse_column_names, ticks
 from weft.sql.grouping import Grouping
@@ -39,12 +39,6 @@ from weft.windows.join_windows import meeting_bounds
 
 #: The clauses that are read; sqlglot reads many more.
 _SELECT_CLAUSES = frozenset({"with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"})
-
-_STAR_ADVICE = {
-    "except_": "leaving columns out of *: list the columns",
-    "replace": "replacing columns of *: list the columns",
-    "rename": "renaming columns of *: list the columns",
-}
 
 _SET_CLAUSES = frozenset({"with_", "this", "expression", "distinct", "by_name"})
 
@@ -67,14 +61,14 @@ def _bind(tree: exp.Expr, context: QueryContext) -> Relation:
             raise refuse(Code.UNSUPPORTED, "WITH RECURSIVE is not supported", with_, hint)
         ctes = dict(context.ctes)
         for cte in with_.expressions:
-            refuse_unread(cte, frozenset({"this", "alias"}), unsupported.CLAUSES)
+            refuse_unread(cte, frozenset({"this", "alias"}))
             refuse_column_names(cte)
             ctes[cte.alias.lower()] = _bind(cte.this, replace(context, ctes=ctes, is_inside=True))
         context = replace(context, ctes=ctes)
     if isinstance(tree, exp.Subquery):
         if tree.args.get("alias") or WINDOW in tree.meta:
             raise refuse(Code.UNSUPPORTED, "an operand has neither alias nor window", tree, "put the window inside")
-        refuse_unread(tree, SUBQUERY_CLAUSES | _clauses_without_effect(tree), unsupported.CLAUSES)
+        refuse_unread(tree, SUBQUERY_CLAUSES | _clauses_without_effect(tree))
         _note_order(tree, context)
         _refuse_emit_empty(tree)
         if RETAIN in tree.meta:
@@ -89,7 +83,7 @@ def _bind(tree: exp.Expr, context: QueryContext) -> Relation:
 
 
 def _bind_set_operation(tree: exp.SetOperation, context: QueryContext) -> Relation:
-    refuse_unread(tree, _SET_CLAUSES | _clauses_without_effect(tree), unsupported.CLAUSES)
+    refuse_unread(tree, _SET_CLAUSES | _clauses_without_effect(tree))
     _note_order(tree, context)
     _refuse_emit_empty(tree)
     node = _trailing_retain(tree)
@@ -201,7 +195,7 @@ class _SelectBinder:
 
     def bind(self) -> Select:
         with self._problems.collecting():
-            refuse_unread(self._tree, _SELECT_CLAUSES | _clauses_without_effect(self._tree), unsupported.CLAUSES)
+            refuse_unread(self._tree, _SELECT_CLAUSES | _clauses_without_effect(self._tree))
         self._from = FromClause(self._tree, self._context, self._problems)
         conditions = self._from.conditions()
         self._grouping = Grouping(self._from, self._problems)
@@ -235,7 +229,7 @@ class _SelectBinder:
 
     def _output(self, node: exp.Expr) -> list[Output]:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            refuse_unread(node if isinstance(node, exp.Star) else node.this, frozenset(), _STAR_ADVICE)
+            refuse_unread(node if isinstance(node, exp.Star) else node.this, frozenset())
             return self._from.star(node)
         bare = node.unalias()
         is_window = isinstance(bare, exp.Column) and not bare.table and bare.name.lower() == "window"

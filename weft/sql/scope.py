@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -13,8 +12,6 @@ from weft.algebra.relations import WINDOW_END, WINDOW_START, Field
 from weft.algebra.types import DataType
 from weft.sql import unsupported
 from weft.sql.problems import Code, Problem, Span, SqlError, did_you_mean
-
-_NO_ADVICE: Mapping[str, str] = MappingProxyType({})
 
 
 def span_of(node: exp.Expr) -> Span:
@@ -32,15 +29,12 @@ def refuse(code: Code, message: str, node: exp.Expr, hint: str = "") -> SqlError
     return SqlError.one(code, message, span_of(node), hint)
 
 
-def refuse_unread(node: exp.Expr, read: frozenset[str], advice: Mapping[str, str] = _NO_ADVICE) -> None:
-    """Refuses a syntax tree with parts that are not read: what is written must not be ignored.
-
-    `advice` has, for sqlglot's name of a part, what it is called in SQL and what to do instead.
-    """
+def refuse_unread(node: exp.Expr, read: frozenset[str]) -> None:
+    """Refuses a syntax tree with parts that are not read: what is written must not be ignored."""
     problems: list[Problem] = []
     for key, value in node.args.items():
         if value and key not in read:
-            title, _, hint = advice.get(key, "").partition(": ")
+            title, _, hint = unsupported.CLAUSES.get(key, "").partition(": ")
             title = title or key.strip("_").replace("_", " ").upper()
             part = value[0] if isinstance(value, list) else value
             # Places inside a hint count from its own start.

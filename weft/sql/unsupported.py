@@ -41,11 +41,8 @@ CLAUSES = {
     "connect": "CONNECT BY: recursion over a stream is not supported",
     "hint": "a hint: weft plans by itself",
     "hints": "a hint: weft plans by itself",
-    "match": "MATCH_RECOGNIZE: patterns are not supported",
     "pivots": "PIVOT: use CASE inside the aggregates",
     "sample": "TABLESAMPLE: every row counts",
-    "exclude": "EXCLUDE: list the columns",
-    "prewhere": "PREWHERE: use WHERE",
     "locks": "FOR UPDATE: rows of a stream do not change",
     "version": "time travel: a stream is read as it arrives",
     "when": "time travel: a stream is read as it arrives",
@@ -55,6 +52,9 @@ CLAUSES = {
     "rollup": "GROUP BY ROLLUP: write one query for each grouping",
     "totals": "GROUP BY WITH TOTALS: write one query for each grouping",
     "all": "GROUP BY ALL: name the columns",
+    "except_": "leaving columns out of *: list the columns",
+    "replace": "replacing columns of *: list the columns",
+    "rename": "renaming columns of *: list the columns",
     "columns": "a list of column names after an alias: name columns with AS",
 }
 
@@ -79,7 +79,6 @@ EXPRESSIONS: Mapping[str, tuple[str, str]] = {
     "jsonextract": ("-> (a part of JSON)", _JSON),
     "jsonextractscalar": ("->> (a part of JSON)", _JSON),
     "jsonbextract": ("#> (a part of JSON)", _JSON),
-    "jsonbcontains": ("? (a key of JSON)", _JSON),
     "bitwiseand": ("&", _BITS),
     "bitwiseor": ("|", _BITS),
     "bitwisexor": ("^", _BITS),
@@ -95,38 +94,25 @@ EXPRESSIONS: Mapping[str, tuple[str, str]] = {
     "collate": ("COLLATE", "texts compare by their characters; UPPER and LOWER make cases equal"),
     "attimezone": ("AT TIME ZONE", "times are in UTC; add or subtract an INTERVAL"),
     "hexstring": ("a number or BINARY in hexadecimal", "write a decimal number, or CAST('…' AS BINARY)"),
-    "bitstring": ("a number in binary", "write a decimal number"),
-    "bytestring": ("a BINARY constant", "write CAST('…' AS BINARY)"),
     "national": ("a text with N before it", "drop the N"),
     "rawstring": ("a text with R before it", "double the backslashes and drop the R"),
     "placeholder": ("a parameter", "write the value"),
     "parameter": ("a parameter", "write the value"),
-    "sessionparameter": ("a variable", "write the value"),
-    "introducer": ("a text with a character set", "write the text"),
     "concat": ("a text beside a text", "write 'a' || 'b'"),
     "strtodate": ("CAST with FORMAT", "texts are cast to DATE as they are: '2024-01-31'"),
     "strtotime": ("CAST with FORMAT", "texts are cast to TIMESTAMP as they are: '2024-01-31 12:00:00'"),
     "rollup": ("ROLLUP", "write one query for each grouping"),
     "cube": ("CUBE", "write one query for each grouping"),
     "groupingsets": ("GROUPING SETS", "write one query for each grouping"),
-    "ordered": ("an order inside a call", "aggregates do not look at the order of rows"),
     "order": ("ORDER BY inside a call", "aggregates do not look at the order of rows"),
     "distinct": ("DISTINCT", "it goes after SELECT, or into COUNT(DISTINCT x)"),
-    "withingroup": ("WITHIN GROUP", "it goes with PERCENTILE_CONT; else use PERCENTILE(x, p)"),
     "ignorenulls": ("IGNORE NULLS", "aggregates leave NULLs out anyway"),
     "respectnulls": ("RESPECT NULLS", "aggregates leave NULLs out"),
-    "slice": ("a slice of an array", _ARRAYS),
     "overlaps": ("OVERLAPS", "compare the ends of both with < and AND"),
-    "intdiv": ("DIV", "it takes two operands: x DIV y"),
-    "xor": ("XOR", "write (a OR b) AND NOT (a AND b)"),
-    "prior": ("PRIOR", "recursion over a stream is not supported"),
-    "interval": ("INTERVAL", "write INTERVAL 5 MINUTES"),
     "propertyeq": ("= here", "compare with = inside an expression, without a name before it"),
     "alias": ("AS inside an expression", "give names to whole columns of the select list"),
-    "pivotalias": ("AS inside an expression", "give names to whole columns of the select list"),
     "datatype": ("a type here", "CAST(x AS type) changes the type of a value"),
     "var": ("a word here", "quote texts with '…' and names with `…`"),
-    "case": ("CASE", "write CASE WHEN … THEN … ELSE … END"),
 }
 
 #: Functions of others, by what they have to do with: the names, and what to do instead.
@@ -216,49 +202,42 @@ TYPES: Mapping[str, str] = {
     "UINT": "UNSIGNED INT",
     "USMALLINT": "UNSIGNED SMALLINT",
     "UTINYINT": "UNSIGNED TINYINT",
-    "JSONB": "JSONB",
-    "USERDEFINED": "of this name",
 }
 
-#: What begins a statement elsewhere: what to do instead.
-STATEMENTS: Mapping[str, str] = {
-    "INSERT": "rows come from a stream's source; answers go where CREATE CONTINUOUS QUERY … INTO says",
-    "UPDATE": "rows of a stream do not change",
-    "DELETE": "rows of a stream do not change; RETAIN and windows limit how long they are kept",
-    "MERGE": "rows of a stream do not change",
-    "TRUNCATE": "rows of a stream do not change; DROP the object instead",
-    "CREATE OR": "weft does not replace what has a state: DROP it first, then CREATE it",
-    "CREATE MATERIALIZED": "write CREATE CONTINUOUS QUERY name AS SELECT …, whose answers are kept up to date",
-    "CREATE TEMPORARY": "write CREATE VIEW name AS SELECT …",
-    "CREATE TEMP": "write CREATE VIEW name AS SELECT …",
-    "CREATE QUERY": "write CREATE CONTINUOUS QUERY name AS SELECT …",
-    "CREATE SOURCE": "write CREATE STREAM name (…) WATERMARK FOR … USING …",
-    "CREATE SINK": "write CREATE CONTINUOUS QUERY name INTO parquet OPTIONS (path '…') AS SELECT …",
-    "CREATE EXTERNAL": "write CREATE TABLE name (…) USING … OPTIONS (path '…'), or CREATE STREAM",
-    "CREATE INDEX": "weft makes its indexes from the conditions of the queries",
-    "CREATE FUNCTION": "there are no functions of one's own; compute the column where the rows come from",
-    "CREATE DATABASE": "a project is a directory: weft init",
-    "CREATE SCHEMA": "a project is a directory: weft init",
-    "CREATE USER": "weft token makes the tokens that readers of an edge need",
-    "DROP QUERY": "write DROP CONTINUOUS QUERY name",
-    "DROP MATERIALIZED": "write DROP CONTINUOUS QUERY name",
-    "ALTER STREAM": "DROP what reads the stream and the stream, then CREATE them with the other columns",
-    "ALTER TABLE": "DROP what reads the table and the table, then CREATE them with the other columns",
-    "ALTER VIEW": "DROP the view and CREATE it with the other SELECT",
-    "RENAME": "DROP it and CREATE it with the other name",
-    "PAUSE": "a query runs until DROP CONTINUOUS QUERY; stop weft run to pause all",
-    "RESUME": "write ALTER QUERY name RESUME",
-    "REFRESH": "tables are read at each start: stop weft run and start it again",
-    "GRANT": "weft token makes the tokens that readers of an edge need",
-    "REVOKE": "weft token makes the tokens that readers of an edge need",
-    "USE": "a project is a directory: name it with --project",
-    "BEGIN": "weft register runs all statements of a file or none",
-    "COMMIT": "weft register runs all statements of a file or none",
-    "START": "weft run starts a project",
-    "STOP": "Ctrl-C stops weft run",
-    "VALUES": "rows come from streams and tables; CREATE TABLE … USING csv reads a file of them",
-}
+#: What begins a statement elsewhere, and what to do instead.
+_STATEMENTS: tuple[tuple[str, str], ...] = (
+    ("INSERT", "rows come from a stream's source; answers go where CREATE CONTINUOUS QUERY … INTO says"),
+    ("UPDATE, MERGE", "rows of a stream do not change"),
+    ("DELETE", "rows of a stream do not change; RETAIN and windows limit how long they are kept"),
+    ("TRUNCATE", "rows of a stream do not change; DROP the object instead"),
+    ("CREATE OR", "weft does not replace what has a state: DROP it first, then CREATE it"),
+    ("CREATE MATERIALIZED", "write CREATE CONTINUOUS QUERY name AS SELECT …, whose answers are kept up to date"),
+    ("CREATE TEMPORARY, CREATE TEMP", "write CREATE VIEW name AS SELECT …"),
+    ("CREATE QUERY", "write CREATE CONTINUOUS QUERY name AS SELECT …"),
+    ("CREATE SOURCE", "write CREATE STREAM name (…) WATERMARK FOR … USING …"),
+    ("CREATE SINK", "write CREATE CONTINUOUS QUERY name INTO parquet OPTIONS (path '…') AS SELECT …"),
+    ("CREATE EXTERNAL", "write CREATE TABLE name (…) USING … OPTIONS (path '…'), or CREATE STREAM"),
+    ("CREATE INDEX", "weft makes its indexes from the conditions of the queries"),
+    ("CREATE FUNCTION", "there are no functions of one's own; compute the column where the rows come from"),
+    ("CREATE DATABASE, CREATE SCHEMA", "a project is a directory: weft init"),
+    ("CREATE USER, GRANT, REVOKE", "weft token makes the tokens that readers of an edge need"),
+    ("DROP QUERY, DROP MATERIALIZED", "write DROP CONTINUOUS QUERY name"),
+    ("ALTER STREAM", "DROP what reads the stream and the stream, then CREATE them with the other columns"),
+    ("ALTER TABLE", "DROP what reads the table and the table, then CREATE them with the other columns"),
+    ("ALTER VIEW", "DROP the view and CREATE it with the other SELECT"),
+    ("RENAME", "DROP it and CREATE it with the other name"),
+    ("PAUSE", "a query runs until DROP CONTINUOUS QUERY; stop weft run to pause all"),
+    ("RESUME", "write ALTER QUERY name RESUME"),
+    ("REFRESH", "tables are read at each start: stop weft run and start it again"),
+    ("USE", "a project is a directory: name it with --project"),
+    ("BEGIN, COMMIT", "weft register runs all statements of a file or none"),
+    ("START", "weft run starts a project"),
+    ("STOP", "Ctrl-C stops weft run"),
+    ("VALUES", "rows come from streams and tables; CREATE TABLE … USING csv reads a file of them"),
+)
 
+#: What to do instead of a statement, by the words that begin it.
+STATEMENTS: Mapping[str, str] = {words: advice for openings, advice in _STATEMENTS for words in openings.split(", ")}
 
 _WINDOW = "put the window after the stream in FROM: FROM trades [RANGE 1 HOUR SLIDE 5 MINUTES], or HOP, or TUMBLE"
 _COLUMN = "a column has a name and a type, and no more"
@@ -335,25 +314,13 @@ def at_token(tokens: Sequence[Token], stopped: int) -> Advice | None:
 
 
 def _inside_a_call(tokens: Sequence[Token], stopped: int) -> Advice | None:
-    # The parser may stop at the parenthesis itself, or anywhere behind it.
-    at_opening = stopped < len(tokens) and tokens[stopped].token_type == TokenType.L_PAREN
-    opening = stopped if at_opening else _enclosing(tokens, stopped)
-    while opening:
-        found = _INSIDE.get(tokens[opening - 1].text.upper())
-        if found is not None:
-            return Advice(*found, at=opening - 1)
-        opening = _enclosing(tokens, opening)
-    return None
-
-
-def _enclosing(tokens: Sequence[Token], position: int) -> int | None:
-    """The parenthesis that is open at a token, and was opened before it."""
-    depth = 0
-    for index in range(min(position, len(tokens)) - 1, -1, -1):
-        if tokens[index].token_type == TokenType.R_PAREN:
-            depth += 1
-        elif tokens[index].token_type == TokenType.L_PAREN:
-            if depth == 0:
-                return index
-            depth -= 1
+    """What to say of the innermost call of which something is known. The parser may stop at its opening parenthesis."""
+    closed = 0
+    for index in range(min(stopped, len(tokens) - 1), 0, -1):
+        if tokens[index].token_type == TokenType.R_PAREN and index != stopped:
+            closed += 1
+        elif tokens[index].token_type == TokenType.L_PAREN and closed:
+            closed -= 1
+        elif tokens[index].token_type == TokenType.L_PAREN and tokens[index - 1].text.upper() in _INSIDE:
+            return Advice(*_INSIDE[tokens[index - 1].text.upper()], at=index - 1)
     return None
