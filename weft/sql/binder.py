@@ -14,7 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from weft.algebra import Definition, Field, Query, Sink, Stream, Table, View
-from weft.algebra.expressions import Call, Column, Expression, Literal
+from weft.algebra.expressions import Call, Column, Literal
 from weft.algebra.properties import clock_column
 from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import expression_binder, statements
@@ -40,30 +40,22 @@ SINKS = ("memory", "console", "parquet", "json", "subscribers")
 
 EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
 
-#: What to do about a statement that goes beyond the limits of its project.
-_WHO_ALLOWS = "who owns the project can allow more folders: weft init --allow"
+_BAD = {"STREAM": Code.BAD_STREAM, "TABLE": Code.BAD_TABLE}
 
 #: The option of a stream that says what becomes of a file that cannot be read as declared.
 BAD_FILES = "bad_files"
 SET_ASIDE, STOP = "set aside", "stop"
 
-_BYTES = (Kind.STRING, Kind.BINARY)
-
-#: The columns that a source always has, whatever is declared; some can only be read as certain types.
-_COLUMNS: Mapping[str, Mapping[str, tuple[Kind, ...]]] = {
-    "kafka": {
-        "key": _BYTES,
-        "value": _BYTES,
-        "topic": (),
-        "partition": (),
-        "offset": (),
-        "timestamp": (),
-        "timestampType": (),
-    },
-    "rate": {"timestamp": (), "value": ()},
-    "rate-micro-batch": {"timestamp": (), "value": ()},
-    "socket": {"value": _BYTES, "timestamp": ()},
+#: The columns that a source always has, whatever is declared.
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "kafka": ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType"),
+    "rate": ("timestamp", "value"),
+    "rate-micro-batch": ("timestamp", "value"),
+    "socket": ("value", "timestamp"),
 }
+
+#: Those that can only be read as text or bytes.
+_TEXTS = frozenset({("kafka", "key"), ("kafka", "value"), ("socket", "value")})
 
 _ADVICE = {"kafka": "read the topic in Python, take value apart with from_json, and hand the DataFrame to loom.stream"}
 
@@ -159,10 +151,15 @@ def _bind_sink(tree: exp.Expr, names: Names) -> Sink | None:
         hint = f"give each query a folder of its own, or DROP CONTINUOUS QUERY {writer} first"
         message = f"query '{writer}' writes to '{dict(options)['path']}' already"
         raise refuse(Code.FOLDER_TAKEN, message, format_, hint)
-    refused = sink_refusal(sink, names.allowed_paths())
-    if refused is not None:
-        raise refuse(Code.NOT_ALLOWED, refused, format_, _WHO_ALLOWS)
+    _check_allowed(sink_refusal(sink, names.allowed_paths()), format_)
     return sink
+
+
+def _check_allowed(refused: str | None, node: exp.Expr) -> None:
+    """Refuse what goes beyond the limits of the project, if that is said."""
+    if refused is not None:
+        hint = "who owns the project can allow more folders: weft init --allow"
+        raise refuse(Code.NOT_ALLOWED, refused, node, hint)
 
 
 def kind_of(name: str, names: Names) -> str | None:
@@ -202,13 +199,12 @@ def _check_source(tree: exp.Expr, fields: list[Field], options: Mapping[str, str
                 otherwise = _ADVICE.get(source, "declare these columns, or choose another source")
                 message = f"a stream from {source} has no column '{field.name}', only {', '.join(known)}"
                 raise refuse(Code.BAD_STREAM, message, column.this, did_you_mean(field.name, known, otherwise))
-            if known[name] and field.type.kind not in known[name]:
-                raise refuse(
-                    Code.BAD_STREAM,
-                    f"column '{field.name}' of a stream from {source} is text or bytes, and cannot be {field.type}",
-                    column.this,
-                    "declare it as STRING and cast it in the queries",
+            if (source, name) in _TEXTS and field.type.kind not in (Kind.STRING, Kind.BINARY):
+                message = (
+                    f"column '{field.name}' of a stream from {source} is text or bytes, and cannot be {field.type}"
                 )
+                hint = "declare it as STRING and cast it in the queries"
+                raise refuse(Code.BAD_STREAM, message, column.this, hint)
     wanted = {name.lower(): value for name, value in options.items()}.get(BAD_FILES)
     if wanted is not None and wanted not in (SET_ASIDE, STOP):
         hint = f"write {BAD_FILES} '{SET_ASIDE}' or {BAD_FILES} '{STOP}'"
@@ -216,63 +212,52 @@ def _check_source(tree: exp.Expr, fields: list[Field], options: Mapping[str, str
 
 
 def _bind_stream(tree: exp.Expr, names: Names) -> Stream:
-    fields = _bind_columns(tree, Code.BAD_STREAM)
-    watermark = tree.args.get("watermark")
-    if watermark is None:
-        candidates = [field.name for field in fields if field.type in (TIMESTAMP, BIGINT)]
-        example = candidates[0] if candidates else "ts"
-        hint = f"add WATERMARK FOR {example} AS {example} - INTERVAL 5 SECONDS (how late rows may be)"
-        raise refuse(Code.BAD_WATERMARK, "a stream needs a clock", tree.this, hint)
-    clock, delay = _bind_watermark(watermark, fields)
-    if tree.args.get("format") is None:
-        raise refuse(Code.BAD_STREAM, "a stream needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
-    options = tuple(tree.args.get("options") or ())
-    _check_source(tree, fields, dict(options))
-    _check_allowed(tree, names)
-    backfill = tree.args.get("backfill")
-    return Stream(
-        name=tree.this.name,
-        fields=tuple(fields),
-        clock=clock.name,
-        delay=delay,
-        format=tree.args["format"].name.lower(),
-        options=options,
-        backfill=ticks(backfill, clock.type) if backfill is not None else 0,
-        shed_allowed=tree.args.get("shed") is not None,
-    )
+    fields = _bind_columns(tree)
+    clock, delay = _bind_watermark(tree, fields)
+    format_, options = _bind_source(tree, fields, names)
+    backfill = ticks(tree.args["backfill"], clock.type) if "backfill" in tree.args else 0
+    return Stream(tree.this.name, tuple(fields), clock.name, delay, format_, options, backfill, "shed" in tree.args)
 
 
 def _bind_table(tree: exp.Expr, names: Names) -> Table:
-    fields = _bind_columns(tree, Code.BAD_TABLE)
+    fields = _bind_columns(tree)
     for clause, word in (("watermark", "clock"), ("backfill", "history"), ("shed", "rows that could be left out")):
-        node = tree.args.get(clause)
-        if node is not None:
+        if clause in tree.args:
             hint = f"drop {clause.upper()}, or CREATE STREAM if its rows arrive one after the other"
-            raise refuse(Code.BAD_TABLE, f"a table has no {word}", node, hint)
-    if tree.args.get("format") is None:
-        raise refuse(Code.BAD_TABLE, "a table needs a source", tree.this, "add USING parquet OPTIONS (path '…')")
-    _check_allowed(tree, names)
-    return Table(tree.this.name, tuple(fields), tree.args["format"].name.lower(), tuple(tree.args.get("options") or ()))
+            raise refuse(Code.BAD_TABLE, f"a table has no {word}", tree.args[clause], hint)
+    return Table(tree.this.name, tuple(fields), *_bind_source(tree, fields, names))
 
 
-def _check_allowed(tree: exp.Expr, names: Names) -> None:
-    node, options = tree.args["format"], dict(tree.args.get("options") or ())
-    refused = source_refusal(node.name.lower(), options, names.allowed_paths())
-    if refused is not None:
-        raise refuse(Code.NOT_ALLOWED, refused, node, _WHO_ALLOWS)
+def _bind_source(tree: exp.Expr, fields: list[Field], names: Names) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The format and the options of what a stream or a table is read from."""
+    kind, format_, options = tree.args["kind"], tree.args.get("format"), tuple(tree.args.get("options") or ())
+    if format_ is None:
+        hint = "add USING parquet OPTIONS (path '…')"
+        raise refuse(_BAD[kind], f"a {kind.lower()} needs a source", tree.this, hint)
+    if kind == "STREAM":
+        _check_source(tree, fields, dict(options))
+    _check_allowed(source_refusal(format_.name.lower(), dict(options), names.allowed_paths()), format_)
+    return format_.name.lower(), options
 
 
-def _bind_columns(tree: exp.Expr, code: Code) -> list[Field]:
+def _bind_columns(tree: exp.Expr) -> list[Field]:
     fields: list[Field] = []
     for column in tree.args["columns"]:
         if any(field.name.lower() == column.this.name.lower() for field in fields):
-            raise refuse(code, f"column '{column.this.name}' is declared twice", column.this, "rename one")
+            raise refuse(
+                _BAD[tree.args["kind"]], f"column '{column.this.name}' is declared twice", column.this, "rename one"
+            )
         fields.append(Field(column.this.name, bind_type(column.args["kind"])))
     return fields
 
 
-def _bind_watermark(watermark: exp.Expr, fields: list[Field]) -> tuple[Field, int]:
+def _bind_watermark(tree: exp.Expr, fields: list[Field]) -> tuple[Field, int]:
     """The clock column and the delay that `WATERMARK FOR c AS c - delay` declares."""
+    watermark = tree.args.get("watermark")
+    if watermark is None:
+        example = next((field.name for field in fields if field.type in (TIMESTAMP, BIGINT)), "ts")
+        hint = f"add WATERMARK FOR {example} AS {example} - INTERVAL 5 SECONDS (how late rows may be)"
+        raise refuse(Code.BAD_WATERMARK, "a stream needs a clock", tree.this, hint)
     name = watermark.this.name
     clock = next((field for field in fields if field.name.lower() == name.lower()), None)
     if clock is None:
@@ -281,26 +266,18 @@ def _bind_watermark(watermark: exp.Expr, fields: list[Field]) -> tuple[Field, in
     if clock.type not in (TIMESTAMP, BIGINT):
         hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
         raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
-    bound = expression_binder.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK"))
-    delay = _delay(bound, clock)
-    if delay is None:
-        form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
-        message = "this is not the clock minus a constant that is not negative"
-        hint = f"write WATERMARK FOR {name} AS {name} - {form}"
-        raise refuse(Code.BAD_WATERMARK, message, watermark.expression, hint)
-    return clock, delay
-
-
-def _delay(bound: Expression, clock: Field) -> int | None:
-    if isinstance(bound, Column) and bound.name == clock.name:
-        return 0
-    if isinstance(bound, Call) and bound.op == "-" and len(bound.args) == 2:
-        column, delay = bound.args
-        if isinstance(column, Column) and column.name == clock.name and isinstance(delay, Literal):
-            length = delay.value
-            if isinstance(length, int) and delay.type.kind in (Kind.INTERVAL, Kind.BIGINT) and length >= 0:
-                return length
-    return None
+    match expression_binder.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK")):
+        case Column("", clock.name):
+            return clock, 0
+        case Call("-", (Column("", clock.name), Literal(int() as delay, unit))) if delay >= 0 and unit.kind in (
+            Kind.INTERVAL,
+            Kind.BIGINT,
+        ):
+            return clock, delay
+    form = "INTERVAL 5 SECONDS" if clock.type == TIMESTAMP else "100"
+    message = "this is not the clock minus a constant that is not negative"
+    hint = f"write WATERMARK FOR {name} AS {name} - {form}"
+    raise refuse(Code.BAD_WATERMARK, message, watermark.expression, hint)
 
 
 def _bind_drop(tree: exp.Expr, names: Names) -> statements.Statement:
@@ -346,9 +323,7 @@ def _check_query(name: exp.Identifier, names: Names) -> None:
 
 def _bind_setting(tree: exp.Expr, names: Names) -> statements.SetOption:
     name, value = tree.this.name, tree.expression.name
-    limited = setting_refusal(name, names.allowed_paths())
-    if limited is not None:
-        raise refuse(Code.NOT_ALLOWED, limited, tree.this, _WHO_ALLOWS)
+    _check_allowed(setting_refusal(name, names.allowed_paths()), tree.this)
     refused = fixed_refusal(name)
     if refused is not None:
         raise refuse(Code.BAD_SETTING, refused, tree.this, "SHOW SETTINGS lists those that can be set")

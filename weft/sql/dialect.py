@@ -271,15 +271,12 @@ def parse(statement: str) -> exp.Expr:
         trees = parser.parse(tokens, statement)
     except SqlError:
         raise
-    except ParseError as bad:
-        raise _known_syntax(parser) or _syntax_error(bad, parser, statement) from None
     except RecursionError:
         # The caller has used much of the stack already.
         raise limits.too_deep(_current_span(parser, statement)) from None
     except Exception as failure:
         # sqlglot stumbles over some malformed texts instead of refusing them; the place it stopped at is a good guess.
-        error = _known_syntax(parser) or _at_current_token(parser, statement, "this cannot be read as SQL")
-        raise error from failure
+        raise _syntax_error(failure, parser, statement) from failure
     if len(trees) != 1 or trees[0] is None:
         raise SqlError.one(Code.SYNTAX, "one statement is expected", Span(0, len(statement)), "separate them with ;")
     limits.check_tree(trees[0])
@@ -307,31 +304,24 @@ def _unterminated(statement: str) -> SqlError:
     return SqlError.one(Code.UNTERMINATED, f"this {what} is never closed", Span(start, start + 1), "close it")
 
 
-def _known_syntax(parser: WeftParser) -> SqlError | None:
-    """The error for a spelling of another system at the place where the parser stopped, if it is one that is known."""
+def _syntax_error(failure: Exception, parser: WeftParser, statement: str) -> SqlError:
     advice = unsupported.advice(parser._tokens, parser._index)
-    if advice is None:
-        return None
-    token = parser._tokens[advice.at]
-    return SqlError.one(Code.UNSUPPORTED, advice.message, Span(token.start, token.end + 1), advice.hint)
-
-
-def _syntax_error(bad: ParseError, parser: WeftParser, statement: str) -> SqlError:
-    description = str(bad.errors[0].get("description") or "") if bad.errors else str(bad)
-    if description.startswith("Expecting"):
-        description = f"expected {description.removeprefix('Expecting').strip()}"
-    elif "Unexpected token" in description or "Required keyword" in description or not description:
-        token = parser._curr
-        description = f"unexpected '{token.text}'" if token else "the statement ends too early"
-    elif description.startswith("Expected table name"):
-        description = "the name of a stream, view or query is needed here"
+    if advice is not None:
+        # It is a spelling of another system.
+        token = parser._tokens[advice.at]
+        return SqlError.one(Code.UNSUPPORTED, advice.message, Span(token.start, token.end + 1), advice.hint)
+    said = "this cannot be read as SQL"
+    if isinstance(failure, ParseError):
+        said = str(failure.errors[0].get("description") or "") if failure.errors else str(failure)
+    if said.startswith("Expecting"):
+        said = f"expected {said.removeprefix('Expecting').strip()}"
+    elif "Unexpected token" in said or "Required keyword" in said or not said:
+        said = f"unexpected '{parser._curr.text}'" if parser._curr else "the statement ends too early"
+    elif said.startswith("Expected table name"):
+        said = "the name of a stream, view or query is needed here"
     else:
-        description = description[0].lower() + description[1:]
-    return _at_current_token(parser, statement, description)
-
-
-def _at_current_token(parser: WeftParser, statement: str, message: str) -> SqlError:
-    return SqlError.one(Code.SYNTAX, message, _current_span(parser, statement), "check the text just before this")
+        said = said[0].lower() + said[1:]
+    return SqlError.one(Code.SYNTAX, said, _current_span(parser, statement), "check the text just before this")
 
 
 def _current_span(parser: WeftParser, statement: str) -> Span:

@@ -198,13 +198,8 @@ def _negative(node: exp.Neg, scope: Scope) -> Expression:
 
 def _connective(node: exp.Connector, scope: Scope) -> Expression:
     op, args = node.key, list[Expression]()
-    # Long chains lean to the left: walking them in a loop keeps the depth of recursion small.
-    rights: list[exp.Expr] = []
-    here: exp.Expr = node
-    while isinstance(here, type(node)):
-        rights.append(here.args["expression"])
-        here = here.this
-    for each in [here, *reversed(rights)]:
+    # Long chains lean to the left: taking them apart keeps the depth of recursion small.
+    for each in node.flatten(unnest=False):
         bound = bind_condition(each, scope, op.upper())
         args.extend(bound.args if isinstance(bound, Call) and bound.op == op else (bound,))
     return Call(op, tuple(args), BOOLEAN)

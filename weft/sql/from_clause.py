@@ -305,12 +305,7 @@ def refuse_column_names(node: exp.Expr) -> None:
 
 def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     """The parts of a condition that are joined by AND, so that mistakes in each of them can be reported."""
-    parts: list[exp.Expr] = []
-    while isinstance(node, exp.And):
-        parts.append(node.expression)
-        node = node.this
-    yield node
-    yield from reversed(parts)
+    return node.flatten(unnest=False) if isinstance(node, exp.And) else iter([node])
 
 
 # -- windows

@@ -26,23 +26,18 @@ class Names(Protocol):
 
     def find(self, name: str) -> Definition | None:
         """The stream, table, view or query of that name."""
-        ...
 
     def allowed_paths(self) -> Sequence[str] | None:
         """The folders that statements may name; None if there is no limit."""
-        ...
 
     def find_writer(self, folder: str) -> str | None:
         """The name of the query that writes to a folder: see `folder_of`."""
-        ...
 
     def known_names(self) -> Iterable[str]:
         """All names of streams, tables, views and queries, for suggestions."""
-        ...
 
     def readers(self, name: str) -> Sequence[str]:
         """The names of the views and queries that read a stream, a table, or a query's answers, directly."""
-        ...
 
 
 class NamesInMemory:

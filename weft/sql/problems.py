@@ -75,9 +75,6 @@ class Span:
     start: int
     end: int
 
-    def shifted(self, by: int) -> Span:
-        return Span(self.start + by, self.end + by)
-
 
 @dataclass(frozen=True)
 class Problem:
@@ -90,7 +87,7 @@ class Problem:
 
     def shifted(self, by: int) -> Problem:
         """The same problem in a text that starts `by` characters earlier."""
-        return replace(self, span=self.span.shifted(by))
+        return replace(self, span=Span(self.span.start + by, self.span.end + by))
 
     def line_and_column(self, text: str) -> tuple[int, int]:
         """Where it is in `text`, both counted from 1."""
@@ -194,20 +191,15 @@ class ProblemList:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A hint that names the known name which is a slip of the finger away, if there is one."""
-    found = _nearest(name.lower(), {each.lower(): each for each in known})
-    return otherwise if found is None else f"did you mean '{found}'?"
-
-
-def _nearest(name: str, known: dict[str, str]) -> str | None:
     # One letter in three may be wrong: most words of two letters are no misspelt others.
-    most = 1 if len(name) < 6 else 2
+    name, most = name.lower(), 1 if len(name) < 6 else 2
     near = [
-        (distance, folded)
-        for folded in known
+        (distance, folded, each)
+        for folded, each in {each.lower(): each for each in known}.items()
         if abs(len(folded) - len(name)) <= most
         and (distance := _slips(name, folded)) <= min(most, max(len(name), len(folded)) // 3)
     ]
-    return known[min(near)[1]] if near else None
+    return f"did you mean '{min(near)[2]}'?" if near else otherwise
 
 
 def _slips(left: str, right: str) -> int:
