@@ -50,18 +50,23 @@ class WindowTable(exp.Expression):
     arg_types: ClassVar = {"kind": True, "this": True, "clock": True, "expressions": True}
 
 
-def _placing(parser: Callable[[Any], tuple[str, Any]]) -> Callable[[Any], tuple[str, Any]]:
-    """The parser of a clause, whose nodes are marked with the place of the whole clause."""
+def _marking(parse: Callable[..., Any], *, keeps_place: bool = True) -> Callable[..., Any]:
+    """A parser of sqlglot, whose nodes are marked with the place of all that it reads, unless they keep one they have.
 
-    def placed(self: Any) -> tuple[str, Any]:
+    The place of a column is that of its name.
+    """
+
+    def marked(self: Any, *args: Any, **kwargs: Any) -> Any:
         start = self._curr
-        key, clause = parser(self)
-        for node in clause if isinstance(clause, list) else [clause]:
-            if isinstance(node, exp.Expr):
+        result = parse(self, *args, **kwargs)
+        found = result[1] if isinstance(result, tuple) else result
+        for node in found if isinstance(found, list) else [found]:
+            marks = isinstance(node, exp.Expr) and not isinstance(node, exp.Column)
+            if marks and not (keeps_place and "start" in node.meta):
                 self._placed(node, start)
-        return key, clause
+        return result
 
-    return placed
+    return marked
 
 
 class QueryParser(SparkParser):
@@ -81,7 +86,7 @@ class QueryParser(SparkParser):
     FUNC_TOKENS: ClassVar = {*SparkParser.FUNC_TOKENS, TokenType.WINDOW, TokenType.TABLE}
     # `WINDOW w AS (…)` is not in the language, `GROUP BY window(…)` is.
     QUERY_MODIFIER_PARSERS: ClassVar = {
-        token: _placing(parser)
+        token: _marking(parser)
         for token, parser in SparkParser.QUERY_MODIFIER_PARSERS.items()
         if token not in (TokenType.WINDOW, TokenType.MATCH_RECOGNIZE)
     }
@@ -96,7 +101,7 @@ class QueryParser(SparkParser):
         start = self._curr
         table = super()._parse_table(*args, **kwargs)
         if isinstance(table, (exp.Values, exp.Unnest)):
-            self._placed_once(table, start)
+            self._placed(table, start)
         return self._with_window(table)
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
@@ -281,12 +286,6 @@ class QueryParser(SparkParser):
             self._refuse(Code.SYNTAX, f"expected {what}{found}", "quote names that are keywords with `backticks`")
         return name
 
-    def _placed_once(self, node: Any, start: Token) -> Any:
-        """The node with its place, if it has none of its own yet."""
-        if isinstance(node, exp.Expr) and "start" not in node.meta and not isinstance(node, exp.Column):
-            self._placed(node, start)
-        return node
-
     def _placed(self, node: E, start: Token) -> E:
         """The node, marked as read from the text between `start` and the token before this one."""
         return node.update_positions(line=start.line, col=start.col, start=start.start, end=self._prev.end)
@@ -297,28 +296,13 @@ class QueryParser(SparkParser):
         raise SqlError.one(code, message, span, hint)
 
 
-#: Parsers of sqlglot whose nodes are marked with their places: those of a kind or, without one, those without a place.
-_MARKED: dict[str, type[exp.Expr] | None] = {
-    **dict.fromkeys(("select", "join", "lateral", "table_sample", "pivot", "cube_or_rollup", "grouping_sets")),
-    **dict.fromkeys(("connect", "with", "unary")),
-    "types": exp.DataType,
-    "function_call": exp.Expr,
-    "interval": exp.Interval,
+#: Parsers of sqlglot whose nodes are marked with their places: those that keep one they have, and the others.
+_MARKED = {
+    True: "select join lateral table_sample pivot cube_or_rollup grouping_sets connect with unary",
+    False: "types function_call interval",
 }
 
-
-def _marking(method: str, kind: type[exp.Expr] | None) -> Callable[..., Any]:
-    """A parser's method as sqlglot has it, whose node is marked with its place."""
-
-    def parse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        start = self._curr
-        node = getattr(SparkParser, method)(self, *args, **kwargs)
-        if kind is None:
-            return self._placed_once(node, start)
-        return self._placed(node, start) if isinstance(node, kind) else node
-
-    return parse
-
-
-for _clause, _kind in _MARKED.items():
-    setattr(QueryParser, f"_parse_{_clause}", _marking(f"_parse_{_clause}", _kind))
+for _keeps_place, _names in _MARKED.items():
+    for _name in _names.split():
+        _parser = getattr(SparkParser, f"_parse_{_name}")
+        setattr(QueryParser, f"_parse_{_name}", _marking(_parser, keeps_place=_keeps_place))
