@@ -29,6 +29,9 @@ EMIT_EMPTY = "weft_emit_empty"
 #: The key of `meta` under which an expression without a name has one made of its words.
 WORDS = "weft_words"
 
+#: Words that may follow a length of time, and are no units.
+_AFTER_LENGTHS = frozenset({"SLIDE", "ORIGIN", "USING", "OPTIONS", "WATERMARK"})
+
 E = TypeVar("E", bound=exp.Expr)
 
 
@@ -161,47 +164,25 @@ class QueryParser(SparkParser):
         """`5 MINUTES`, `1 HOUR 30 MINUTES` or `'5 minutes'`, also after INTERVAL; or a bare number of ticks."""
         start = self._curr
         self._match(TokenType.INTERVAL)
-        total, parts = 0, 0
+        total, first = 0, self._index
         try:
-            while True:
-                token = self._curr
-                if token.token_type == TokenType.STRING:
+            while self._match_set((TokenType.STRING, TokenType.NUMBER)):
+                length = self._prev
+                if self._curr and self._curr.text.isalpha() and self._curr.text.upper() not in _AFTER_LENGTHS:
                     self._advance()
-                    total += (
-                        durations.microseconds(token.text.strip(), self._unit())
-                        if self._at_unit()
-                        else durations.parse(token.text)
-                    )
-                elif token.token_type == TokenType.NUMBER:
-                    self._advance()
-                    number = token.text
-                    if not self._at_unit():
-                        if parts:
-                            raise durations.BadDuration(f"{number} needs a unit")
-                        ticks = durations.ordinals(number)
-                        return Duration(this=exp.Literal.number(ticks), unit="").update_positions(token)
-                    total += durations.microseconds(number, self._unit())
-                elif parts:
-                    break
+                    total += durations.microseconds(length.text.strip(), self._prev.text)
+                elif length.token_type == TokenType.STRING:
+                    total += durations.parse(length.text)
+                elif self._index > first + 1:
+                    raise durations.BadDuration(f"{length.text} needs a unit")
                 else:
-                    self._refuse(Code.BAD_DURATION, "a length of time is needed here", durations.ADVICE)
-                parts += 1
+                    ticks = durations.ordinals(length.text)
+                    return Duration(this=exp.Literal.number(ticks), unit="").update_positions(length)
         except durations.BadDuration as bad:
             self._refuse(Code.BAD_DURATION, str(bad), durations.ADVICE, self._prev)
+        if self._index == first:
+            self._refuse(Code.BAD_DURATION, "a length of time is needed here", durations.ADVICE)
         return self._placed(Duration(this=exp.Literal.number(str(total)), unit="microseconds"), start)
-
-    def _at_unit(self) -> bool:
-        return (
-            bool(self._curr)
-            and self._curr.text.isalpha()
-            and self._curr.text.upper() not in ("SLIDE", "ORIGIN", "USING", "OPTIONS", "WATERMARK")
-        )
-
-    def _unit(self) -> str:
-        if not self._at_unit():
-            raise durations.BadDuration("a unit is missing")
-        self._advance()
-        return str(self._prev.text)
 
     def _parse_window_table(self, kind: str) -> WindowTable:
         """The inside of `HOP(trades, ts, slide, range)`, also as `HOP(TABLE trades, DESCRIPTOR(ts), slide, range)`."""
@@ -213,7 +194,11 @@ class QueryParser(SparkParser):
         while self._match(TokenType.COMMA):
             if clock is None:
                 if self._curr.token_type in (TokenType.INTERVAL, TokenType.STRING, TokenType.NUMBER):
-                    self._refuse_window_in_group_by(kind, start)
+                    call = (
+                        "(ts, '1 hour', '5 minutes'), the range before the slide" if kind == "HOP" else "(ts, '1 hour')"
+                    )
+                    hint = f"in GROUP BY write window{call}"
+                    self._refuse(Code.BAD_WINDOW, f"{kind} goes into FROM and names the stream first", hint, start)
                 wrapped = self._match_text_seq("DESCRIPTOR")
                 if wrapped:
                     self._match_l_paren()
@@ -226,13 +211,6 @@ class QueryParser(SparkParser):
             form = "HOP(stream, clock, slide, range)" if kind == "HOP" else "TUMBLE(stream, clock, range)"
             self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", f"write {form}", self._curr or start)
         return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_)
-
-    def _refuse_window_in_group_by(self, kind: str, start: Token) -> NoReturn:
-        form = (
-            "window(ts, '1 hour', '5 minutes'), the range before the slide" if kind == "HOP" else "window(ts, '1 hour')"
-        )
-        message = f"{kind} goes into FROM and names the stream first"
-        self._refuse(Code.BAD_WINDOW, message, f"in GROUP BY write {form}", start)
 
     def _parse_table_of_window(self) -> exp.Expr:
         table = self._parse_function()

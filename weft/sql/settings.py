@@ -24,10 +24,6 @@ def _microseconds(value: str) -> int | None:
     return int(value) * 1_000_000 if value.isdigit() else durations.parse(value)
 
 
-def _some_microseconds(value: str) -> int:
-    return _microseconds(value) or 0
-
-
 def _megabytes(value: str) -> int:
     return int(value) << 20
 
@@ -71,9 +67,9 @@ class Settings:
     #: Where open windows live.
     kernels = _Setting("kernels", "auto", lambda value: cast(_Host, value), ("auto", "driver", "executors"))
     #: How long answers may wait for others before they are published, in microseconds.
-    delivery_delay = _Setting("delivery_delay", "0 seconds", _some_microseconds)
+    delivery_delay = _Setting("delivery_delay", "0 seconds", lambda value: _microseconds(value) or 0)
     #: The time between two rounds of grouping, in microseconds.
-    delivery_every = _Setting("delivery_every", "5 minutes", _some_microseconds)
+    delivery_every = _Setting("delivery_every", "5 minutes", lambda value: _microseconds(value) or 0)
     #: Bytes that the delivery log may have.
     max_delivery = _Setting("max_delivery_mb", "256", _megabytes)
     #: The address that rows are forwarded to.
