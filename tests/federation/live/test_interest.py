@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.oracle_expressions import Scope, holds
 from weft.algebra import Query, Select
 from weft.federation.distribution.stream_interest import Interest, interests_of, united
-from weft.federation.live.source_agent import divided, restricted
+from weft.federation.live.source_agent import chosen, divided
 from weft.sql import NamesInMemory, read, statements
 
 _STREAM = "CREATE STREAM t (n BIGINT, sym STRING, price DOUBLE, qty INT) WATERMARK FOR n AS n - 5 USING parquet"
@@ -111,13 +111,13 @@ def test_a_query_that_emits_empty_windows_counts_from_the_first_row_of_all() -> 
 
 
 @settings(deadline=None)
-@given(rows=ROWS, chosen=st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3))
+@given(rows=ROWS, conditions=st.lists(st.sampled_from(CONDITIONS), min_size=1, max_size=3))
 def test_rows_are_divided_by_the_sites_that_want_them_and_each_is_sent_once(
-    rows: list[tuple[object, ...]], chosen: list[str]
+    rows: list[tuple[object, ...]], conditions: list[str]
 ) -> None:
     wanting = {
         f"n{number}": interests_of(query_of(f"SELECT n, sym, price, qty FROM t WHERE {each}"))["t"]
-        for number, each in enumerate(chosen)
+        for number, each in enumerate(conditions)
     }
     batch = table(rows).append_column("row", pa.array(range(len(rows)), pa.int64()))
     with_rows = {site: Interest(each.columns | {"row"}, each.any_of) for site, each in wanting.items()}
@@ -126,7 +126,7 @@ def test_rows_are_divided_by_the_sites_that_want_them_and_each_is_sent_once(
     assert len(sent) == len(set(sent))
     for site, interest in with_rows.items():
         got = [row for who, part in parts if site in who for row in part["row"].to_pylist()]
-        assert sorted(got) == sorted(restricted(batch, interest)["row"].to_pylist())
+        assert sorted(got) == sorted(chosen(batch, interest.columns, interest.mask(batch))["row"].to_pylist())
 
 
 def test_columns_of_a_part_are_those_that_its_receivers_need() -> None:

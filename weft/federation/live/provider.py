@@ -5,8 +5,6 @@
     comes here              another engine is built, and takes the place of the one that runs, see `provider_engine.py`
     a batch                 if a query here reads the stream: one cycle is run on its rows
 
-One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here.
-
 After each entry the place is written down together with what changed. A provider that dies goes on behind the last
 place that it wrote down, and everything it does can be done twice.
 """
@@ -153,23 +151,22 @@ class Provider(Role):
         """End queries: send what they answered before, and then that no more will come."""
         addresses = provider_engine.addresses
         # Queries that read others' answers end first.
-        here = sorted((name for name in names if name in addresses), key=lambda name: -addresses[name][0].birth)
+        here = sorted((addresses[name][0] for name in names if name in addresses), key=lambda each: -each.birth)
         if not here:
             return
         provider_engine.outbox.send()
-        for standing, _ in (addresses[name] for name in here):
-            fields = {"provider": self.site, "birth": standing.birth, "through": place}
-            identity = f"ended/{self.site}/{standing.birth}/{place}"
-            messages.send(self._transport, messages.results_mailbox(standing.home), identity, "ended", fields)
-        provider_engine.engine.change(place, drop=here)
-        for name in here:
-            del addresses[name]
+        for each in here:
+            fields = {"provider": self.site, "birth": each.birth, "through": place}
+            identity = f"ended/{self.site}/{each.birth}/{place}"
+            messages.send(self._transport, messages.results_mailbox(each.home), identity, "ended", fields)
+        provider_engine.engine.change(place, drop=[each.name for each in here])
+        for each in here:
+            del addresses[each.name]
 
     def _report(self, place: int) -> None:
         """Tell the coordinator how far all answers are with the broker."""
         self._current.outbox.send()
-        running = len(self._current.addresses)
-        fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3), "queries": running}
+        fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3)}
         messages.send(self._transport, messages.COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
 
     # --- rows ----------------------------------------------------------------------------------------------------
@@ -204,7 +201,8 @@ class Provider(Role):
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")
         # One that was dropped may come too: the provider that ran it has died before it had answered all.
-        mine += [ledger.queries[birth] for birth in sorted(coming) if ledger.queries[birth].ended is not None]
+        mine += [ledger.queries[birth] for birth in coming if ledger.queries[birth].ended is not None]
+        mine.sort(key=lambda each: each.birth)
         fresh = self._fresh()
         after = {each.birth: each.stays[-1].after if each.birth in coming else place for each in mine}
         self._feed(fresh, mine, after, place)
@@ -224,25 +222,19 @@ class Provider(Role):
             if stream in each.reads and begins[each.birth] < mark.place <= (each.ended or until)
         }
         numbers: defaultdict[str, list[int]] = defaultdict(list)
-        beginning: defaultdict[int, list[StandingQuery]] = defaultdict(list)
-        ending: defaultdict[int, list[str]] = defaultdict(list)
         for _, (stream, number) in sorted(batches.items()):
             numbers[stream].append(number)
-        for each in sorted(mine, key=lambda each: each.birth):
-            beginning[begins[each.birth]].append(each)
-            if each.ended is not None:
-                ending[each.ended].append(each.name)
         rows = fetched(self._transport, ledger, mine, numbers, self._idle, self._say)
+        ends = {each.ended for each in mine if each.ended is not None}
         # A query is fed what is behind the place where it begins.
-        for place in sorted({*batches, *beginning, *ending}):
+        for place in sorted({*batches, *begins.values(), *ends}):
             if place in batches:
                 fresh.take_batch(place, ledger, batches[place][0], rows.pop(batches[place]))
-                fresh.outbox.send()
-            if place in ending:
-                self._end(fresh, place, ending[place])
-            if place in beginning:
-                fresh.addresses.update({each.name: (each, after[each.birth]) for each in beginning[place]})
-                fresh.begin(place, ledger, beginning[place])
+            self._end(fresh, place, [each.name for each in mine if each.ended == place])
+            beginning = [each for each in mine if begins[each.birth] == place]
+            if beginning:
+                fresh.addresses.update({each.name: (each, after[each.birth]) for each in beginning})
+                fresh.begin(place, ledger, beginning)
 
     def _opened(self, number: int) -> ProviderEngine:
         directory = engine_directory(self._directory, number)

@@ -1,7 +1,8 @@
 """A provider's engine in a directory: it runs a batch of the log as a cycle, and what it answers is sent.
 
-A provider that takes in queries builds another engine beside the one it has, which takes its place when it has come as
-far (docs/federation.md, "Moving").
+One batch is one cycle, and after it the clocks are those of the whole streams, whatever part of the rows came here. A
+batch that none of the queries reads has no cycle. A provider that takes in queries builds another engine beside the one
+it has, which takes its place when it has come as far (docs/federation.md, "Moving").
 
     engines/3/engine                      a project of weft
     engines/3/answers                     what the newest cycle has answered, written before the cycle is committed
@@ -9,9 +10,8 @@ far (docs/federation.md, "Moving").
     engines/3/000000000012.parquet        the rows that the newest cycle has read
 
 Answers are sent if and only if their cycle is committed, and before the next cycle: perhaps twice, never not. A home
-knows an answer again by the query and the batch that it is of. A batch that none of the queries reads has no cycle. A
-provider stops with a sentence when its answers are damaged or missing. Rows are not needed after a crash: those of a
-cycle that was begun are taken from the broker again, or from their owner.
+knows an answer again by the query and the batch that it is of. A provider stops with a sentence when its answers are
+damaged or missing. The rows of a cycle that was begun are taken from the broker again, or from their owner.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
 _APPLIED = "federation_place"
 
-
 #: The queries of an engine by name, each with the place behind which its answers are given here.
-Addresses: TypeAlias = Mapping[str, tuple[StandingQuery, int]]
+Addresses: TypeAlias = dict[str, tuple[StandingQuery, int]]
 
 
 class AnswerOutbox:
@@ -108,10 +107,10 @@ class AnswerOutbox:
 
     def _read(self) -> tuple[int, int, list[tuple[str, dict[str, Any], bytes]]]:
         """The cycle that was written last, its place, and what it has answered."""
-        path = self._folder / "answers"
-        data = path.read_bytes() if path.exists() else None
-        if data is None:
-            raise self._broken("is missing")
+        try:
+            data = (self._folder / "answers").read_bytes()
+        except FileNotFoundError:
+            raise self._broken("is missing") from None
         if zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
             raise self._broken("is damaged (the checksum does not fit its content)")
         return msgspec.msgpack.decode(data[4:], type=tuple[int, int, list[tuple[str, dict[str, Any], bytes]]])
@@ -194,7 +193,7 @@ class ProviderEngine:
 
     def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
         self.directory = directory
-        self.addresses: dict[str, tuple[StandingQuery, int]] = {}
+        self.addresses: Addresses = {}
         self.outbox = AnswerOutbox(directory, provider, transport, self.addresses)
         self.engine = make_engine(directory / "engine", self.outbox)
         self.outbox.open(self.engine.last_cycle)

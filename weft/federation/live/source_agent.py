@@ -1,8 +1,7 @@
 """A stream's owner: it takes batches from files, numbers them, and sends every row once, to providers that want it.
 
-A file must appear whole, under its final name, as for Spark. Each becomes one batch, in order. The owner keeps every
-batch until no query can need it again, and sends it again when a query has moved. Rows are divided by which providers
-want them (`docs/federation.md`, "Rows travel once"):
+A file must appear whole, under its final name, as for Spark. Each becomes one batch, in order, which is kept until no
+query can need it again. Rows are divided by which providers want them (`docs/federation.md`, "Rows travel once"):
 
     take      a file becomes a numbered batch, and is kept                     (durable: the copy, and its number)
     send      the messages                                                     (may be sent again after a crash)
@@ -25,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from weft.algebra import Stream
 from weft.algebra.properties import clock_type
@@ -131,9 +131,8 @@ class SourceAgent(Role):
             seconds = max(time.monotonic() - since, 1.0)
             step = max(1, rows.num_rows // _SAMPLE)
             fields = {"stream": name, "rate": self._rate[name][1] / seconds}
-            data = messages.message_bytes(
-                messages.SiteMessage("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step))))
-            )
+            sample = messages.SiteMessage("sample", fields, rows.take(pa.array(range(0, rows.num_rows, step))))
+            data = messages.message_bytes(sample)
             if len(data) <= self._transport.largest:
                 self._transport.put(messages.COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
 
@@ -164,7 +163,8 @@ class SourceAgent(Role):
                 problem = f"batch {number} of stream '{message['stream']}' is not kept any more by {self.site}"
                 messages.send(self._transport, message["reply"], message["reply"], "gone", {"error": problem})
                 return
-            pieces = messages.small_enough(restricted(rows, interest), self._transport)
+            wanted = chosen(rows, interest.columns, interest.mask(rows))
+            pieces = messages.small_enough(wanted, self._transport)
             for ordinal, piece in enumerate(pieces):
                 fields = {"at": at, "number": number, "left": len(pieces) - ordinal - 1}
                 identity = f"{message['reply']}/{message['stream']}/{number}/{ordinal}"
@@ -183,14 +183,11 @@ def divided(rows: pa.Table, wanting: dict[str, Interest]) -> Iterator[tuple[tupl
         who = tuple(site for site, wants in zip(sites, kinds[:, kind], strict=True) if wants)
         if who:
             columns = frozenset().union(*(wanting[site].columns for site in who))
-            chosen = rows.select([name for name in rows.column_names if name in columns])
-            yield who, chosen.take(pa.array(np.flatnonzero(kind_of_row.reshape(-1) == kind)))
+            yield who, chosen(rows, columns, kind_of_row.reshape(-1) == kind)
 
 
-def restricted(rows: pa.Table, interest: Interest) -> pa.Table:
-    """The rows and columns of a batch that are wanted."""
-    chosen = rows.select([name for name in rows.column_names if name in interest.columns])
-    return chosen.take(pa.array(np.flatnonzero(interest.mask(rows))))
+def chosen(rows: pa.Table, columns: frozenset[str], mask: NDArray[np.bool_]) -> pa.Table:
+    return rows.select([name for name in rows.column_names if name in columns]).filter(pa.array(mask))
 
 
 class BatchFiles:
