@@ -23,6 +23,7 @@ from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import entry_of
 from weft.federation.live.nats_transport import NatsTransport
+from weft.federation.live.site_directory import RoleStore
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE = 400.0
@@ -173,7 +174,7 @@ class RealFederation:
 
     def differences(self) -> list[str]:
         """Where what users were given is not what the oracle says, which is given the log with whole batches."""
-        follower = Follower(self.transport)
+        follower = Follower(self.transport, RoleStore(self.directory / "reader.db"))
         expected = answers_of_log(follower.read(), self.directory / "incoming")
         actual = self.delivered()
         relations = {f"{each.name}@{birth}": each.query.relation for birth, each in follower.ledger.queries.items()}

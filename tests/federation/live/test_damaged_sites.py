@@ -22,7 +22,7 @@ from weft.federation.live.ledger import StandingQuery, Stay
 from weft.federation.live.messages import message_of
 from weft.federation.live.provider_engine import AnswerOutbox
 from weft.federation.live.result_inbox import ResultInbox
-from weft.federation.live.site_directory import RoleStore, engine_number
+from weft.federation.live.site_directory import RoleStore
 from weft.runtime.sinks.publishing import PublishedRows
 
 
@@ -123,16 +123,6 @@ def test_damaged_rows_of_a_cycle_that_was_begun_are_taken_again(tmp_path: Path, 
     federation.settle()
     assert federation.delivered() == federation.expected()
     assert len(federation.delivered()) == 1
-
-
-@pytest.mark.parametrize("damage", [each for each in DAMAGES if each != "deleted"])
-def test_a_provider_does_not_begin_with_a_damaged_directory(tmp_path: Path, damage: str) -> None:
-    federation = SmallFederation(tmp_path)
-    federation.kill("n1")
-    assert engine_number(tmp_path / "n1") == 0
-    DAMAGES[damage](tmp_path / "n1" / "engine.json")
-    with pytest.raises(FederationError, match=r"engine.json is damaged .*; restore it from a copy"):
-        federation.start("n1")
 
 
 @pytest.mark.parametrize("damage", ["cut", "zeroed", "flipped 0"])

@@ -122,11 +122,11 @@ def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(
     transport.close()
 
 
-def test_the_log_of_a_broker_that_was_reset_is_missed_at_once(server: NatsServer) -> None:
+def test_the_log_of_a_broker_that_was_reset_is_missed_at_once(server: NatsServer, tmp_path: Path) -> None:
     transport = NatsTransport(server.url, "f")
     for place in range(3):
         transport.append(entry_bytes(SiteJoined(str(place), "n1")), place)
-    follower = Follower(transport)
+    follower = Follower(transport, RoleStore(tmp_path / "reader.db"))
     assert follower.catch_up()
 
     at_the_broker(server, lambda stream: stream.delete_stream("WEFT_FED_f"))
@@ -159,7 +159,7 @@ def test_the_next_process_finds_the_same_log_or_stops(tmp_path: Path, after_it: 
 
 def test_an_append_to_a_log_that_was_cut_ends(tmp_path: Path) -> None:
     broker = MemoryBroker(log=[entry_bytes(SiteJoined("a", "n1"))])
-    follower = Follower(MemoryTransport(broker))
+    follower = Follower(MemoryTransport(broker), RoleStore(tmp_path / "reader.db"))
     follower.catch_up()
     broker.log.clear()
     with pytest.raises(LostError, match="takes no entry behind that one"):

@@ -15,7 +15,6 @@ from weft.federation.live.coordination import Coordination
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.messages import Entry, SiteMessage
 from weft.federation.live.site import SiteProcess
-from weft.files.checked_file import write_checked
 from weft.loom.registration import Registration
 
 GOOD = """
@@ -149,7 +148,8 @@ def test_the_commands_of_a_project_work_in_the_directory_of_a_provider(tmp_path:
     site = tmp_path / "n1"
     write_membership(site, SiteMembership("n1", "nats://127.0.0.1:9/market"))
     assert "runs no queries" in run("queries", "--project", str(site), code=2)
-    write_checked(site / "engine.json", {"number": 3})
+    (site / "engines" / "3").mkdir(parents=True)
+    (site / "engines" / "000000000003.current").touch()
     with Loom.open(site / "engines" / "3" / "engine") as loom:
         loom.execute(stream_statement("trades", tmp_path))
         loom.execute("CREATE CONTINUOUS QUERY hot AS SELECT n FROM trades")

@@ -3,8 +3,8 @@
 Ledgers that have read the same entries are equal. A query is known by the place of the entry that created it, since
 its name may be used again after it was dropped.
 
-With a store, a follower notes how far it has read and a digest of all entries up to there, before it acts on them. The
-next process reads the log from the beginning, and must find the same entries.
+A follower notes how far it has read and a digest of all entries up to there, before it acts on them. The next process
+reads the log from the beginning, and must find the same entries.
 """
 
 from __future__ import annotations
@@ -143,25 +143,22 @@ class FederationLedger:
         self.streams: dict[str, StreamRecord] = {}
         #: All queries by birth, those that were dropped too.
         self.queries: dict[int, StandingQuery] = {}
-        self.live: dict[str, int] = {}
         #: The requests that have been carried out.
-        self.done: dict[str, int] = {}
-
-    # --- reading -------------------------------------------------------------------------------------------------
+        self.done: set[str] = set()
 
     def query(self, name: str) -> StandingQuery:
         """A query that runs."""
-        known = {each.lower(): birth for each, birth in self.live.items()}
-        if name.lower() not in known:
+        found = next((each for each in self.running() if each.name.lower() == name.lower()), None)
+        if found is None:
             raise FederationError(f"there is no query '{name}' in the federation; `weft federation status` lists them")
-        return self.queries[known[name.lower()]]
+        return found
 
-    def running(self) -> Iterator[StandingQuery]:
-        """The queries that run now."""
-        return (self.queries[birth] for birth in self.live.values())
+    def running(self) -> list[StandingQuery]:
+        """The queries that run now, in the order of their creation."""
+        return [each for each in self.queries.values() if each.ended is None]
 
     def run_by(self, provider: str) -> list[StandingQuery]:
-        """The queries that a provider answers from here on, in the order of their creation."""
+        """The queries that a provider answers from here on."""
         return [each for each in self.running() if each.provider == provider]
 
     def family(self, name: str) -> list[StandingQuery]:
@@ -174,8 +171,6 @@ class FederationLedger:
         """The largest clock of each stream that has one, up to a place."""
         found = {name: record.clock_at(place) for name, record in self.streams.items()}
         return {name: clock for name, clock in found.items() if clock is not None}
-
-    # --- following -----------------------------------------------------------------------------------------------
 
     def apply(self, place: int, entry: messages.Entry) -> None:
         if place != self.place + 1:
@@ -199,9 +194,8 @@ class FederationLedger:
                 self.names.add(statement.definition)
                 stay = Stay(entry.provider, place, place)
                 self.queries[place] = StandingQuery(statement.definition, entry.home, place, (stay,))
-                self.live[entry.query] = place
             case messages.QueryDropped(query=name):
-                standing = self.queries[self.live.pop(name)]
+                standing = self.query(name)
                 self.names.drop(name)
                 ended = (*standing.stays[:-1], replace(standing.stays[-1], until=place))
                 self.queries[standing.birth] = replace(standing, stays=ended, ended=place)
@@ -210,7 +204,7 @@ class FederationLedger:
             case messages.BatchPublished():
                 self.streams[entry.stream].marks.append(BatchMark(place, entry.clock))
         if not isinstance(entry, messages.SiteLeft | messages.BatchPublished):
-            self.done[entry.id] = place
+            self.done.add(entry.id)
         self.place = place
 
     def _declare(self, entry: messages.Declared) -> None:
@@ -240,11 +234,11 @@ class FederationLedger:
 class Follower:
     """A ledger, and the transport that it is read from."""
 
-    def __init__(self, transport: messages.Transport, store: RoleStore | None = None) -> None:
+    def __init__(self, transport: messages.Transport, store: RoleStore) -> None:
         self.transport = transport
         self.ledger = FederationLedger()
         self._store = store
-        known = store.rows("SELECT place, digest FROM log") if store is not None else []
+        known = store.rows("SELECT place, digest FROM log")
         self._known: tuple[int, bytes] = known[0] if known else (0, b"")
         self._digest = b""
 
@@ -260,8 +254,7 @@ class Follower:
                     raise self._lost("it has other entries up to there now")
             if found[-1][0] > self._known[0]:
                 self._known = found[-1][0], digests[-1]
-                if self._store is not None:
-                    self._store.note("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
+                self._store.rows("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
             for (place, data), self._digest in zip(found, digests, strict=True):
                 entry = messages.entry_of(data)
                 self.ledger.apply(place, entry)
@@ -273,18 +266,17 @@ class Follower:
         """Take in all new entries; whether there were any."""
         return len(list(self.read())) > 0
 
-    def append(self, entry: Callable[[], messages.Entry | None]) -> int | None:
-        """Append an entry, which is made again whenever another site was faster; None if it is not wanted any more."""
+    def append(self, entry: Callable[[], messages.Entry | None]) -> None:
+        """Append an entry, which is made again whenever another site was faster: None if it is not wanted any more."""
         refusals = 0
         while True:
             refusals = 0 if self.catch_up() else refusals + 1
             made = entry()
             if made is None:
-                return None
-            place = self.transport.append(messages.entry_bytes(made), self.ledger.place)
-            if place is not None:
+                return
+            if self.transport.append(messages.entry_bytes(made), self.ledger.place) is not None:
                 self.catch_up()
-                return place
+                return
             if refusals > _REFUSALS:
                 raise self._lost("it takes no entry behind that one, and has none there")
             if refusals:

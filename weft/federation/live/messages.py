@@ -100,9 +100,6 @@ def lost_messages(broker: str, mailbox: str, after: int, previous: int | None) -
     )
 
 
-# --- the log ---------------------------------------------------------------------------------------------------------
-
-
 class SiteJoined(msgspec.Struct, frozen=True, tag_field="kind", tag="joined"):
     """A site takes part: from now on it may be given queries, if it has a capability."""
 
@@ -197,9 +194,6 @@ def entry_of(data: bytes) -> Entry:
             f"the log of this federation has an entry that this weft does not know ({error}): it was written by a "
             "newer one"
         ) from error
-
-
-# --- messages --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

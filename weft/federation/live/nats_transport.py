@@ -105,8 +105,6 @@ class NatsTransport:
     def close(self) -> None:
         self._connection.close()
 
-    # --- in the connection's thread ------------------------------------------------------------------------------
-
     def _call(self, work: Callable[[Any], Awaitable[Result]]) -> Result:
         async def ready(stream: Any) -> Result:
             if not self._is_ready:

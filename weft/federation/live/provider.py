@@ -23,8 +23,9 @@ from weft.federation.live import messages
 from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
 from weft.federation.live.ledger import Follower, Role, StandingQuery
 from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
-from weft.federation.live.site_directory import ENGINE_FILE, engine_directory, engine_number
-from weft.files.checked_file import write_checked
+from weft.federation.live.site_directory import engine_directory, engine_number
+from weft.files.atomic import flush
+from weft.files.checked_file import move_marker
 
 
 class Provider(Role):
@@ -56,7 +57,7 @@ class Provider(Role):
         self.is_new = number is None
         self._number = number or 0
         self._current = self._opened(self._number)
-        self._note_number()
+        self._note_number(number)
 
     @property
     def place(self) -> int:
@@ -106,8 +107,6 @@ class Provider(Role):
             worked = True
             self._carry_out(place, entry)
         return worked
-
-    # --- entries -------------------------------------------------------------------------------------------------
 
     def _carry_out(self, place: int, entry: messages.Entry) -> None:
         self._unfinished = place, entry
@@ -169,8 +168,6 @@ class Provider(Role):
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3)}
         messages.send(self._transport, messages.COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
 
-    # --- rows ----------------------------------------------------------------------------------------------------
-
     def _rows(self, entry: messages.BatchPublished) -> pa.Table:
         """The rows of a batch that are wanted here; from the owner of the stream if the broker has dropped them."""
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
@@ -190,8 +187,6 @@ class Provider(Role):
         rows = [each.rows for each in received if each.rows is not None and (each.kind, each.fields) == expected]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
-
-    # --- engines --------------------------------------------------------------------------------------------------
 
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
@@ -248,9 +243,11 @@ class Provider(Role):
     def _replace(self, fresh: ProviderEngine) -> None:
         old, self._current = self._current, fresh
         self._number += 1
-        self._note_number()
+        self._note_number(self._number - 1)
         old.engine.close()
         shutil.rmtree(old.directory, ignore_errors=True)
 
-    def _note_number(self) -> None:
-        write_checked(self._directory / ENGINE_FILE, {"number": self._number})
+    def _note_number(self, before: int | None) -> None:
+        engines = self._directory / "engines"
+        move_marker(engines, "current", before, self._number)
+        flush(engines)

@@ -104,8 +104,6 @@ class ResultInbox(Role):
                 self._store.rows("INSERT OR IGNORE INTO ended VALUES (?, ?, ?)", *values)
             self._mailbox.read(number)
 
-    # --- in order ------------------------------------------------------------------------------------------------
-
     def _release(self, standing: StandingQuery) -> bool:
         """Take the answers of a query that are next."""
         ((taken, is_closed),) = self._store.rows("SELECT place, closed FROM taken WHERE birth = ?", standing.birth)

@@ -21,17 +21,14 @@ from weft.delivery.nats_connection import split_address
 from weft.federation import FederationError
 from weft.federation.live.messages import SiteMessage, Transport, message_of, send
 from weft.files.atomic import private, private_folder, write_atomically
-from weft.files.checked_file import Damaged, read_checked
+from weft.files.checked_file import marker
 
 MEMBERSHIP_FILE = "federation.json"
 
-#: Says which of its engines a provider uses.
-ENGINE_FILE = "engine.json"
-
 #: What to do when a provider cannot go on with what its engine has on disk.
 FEED_AGAIN = (
-    "restore it from a copy, or delete engine.json and engines in the site's directory, and nothing else: its queries "
-    "are then fed again"
+    "restore it from a copy, or delete `engines` in the site's directory, and nothing else: its queries are then "
+    "fed again"
 )
 
 
@@ -66,25 +63,20 @@ def find_membership(directory: Path) -> SiteMembership | None:
         ) from error
 
 
-def engine_project(directory: Path) -> Path | None:
-    """Where the engine of a site has its project; None if the site has run no queries."""
-    number = engine_number(directory)
-    return None if number is None else engine_directory(directory, number) / "engine"
-
-
 def engine_number(directory: Path) -> int | None:
-    """Which of its engines a provider uses; None if it has had none."""
-    path = directory / ENGINE_FILE
-    try:
-        document = read_checked(path)
-    except Damaged as error:
-        raise FederationError(f"{path} is damaged ({error}); {FEED_AGAIN}") from error
-    return None if document is None else int(document["number"])
+    """Which of its engines a provider uses, as an empty file beside them says by its name; None if it has had none."""
+    return marker(directory / "engines", "current")
 
 
 def engine_directory(directory: Path, number: int) -> Path:
     """Where a provider's engine with a number is, with its rows and its answers."""
     return directory / "engines" / str(number)
+
+
+def engine_project(directory: Path) -> Path | None:
+    """Where the engine of a site has its project; None if the site has run no queries."""
+    number = engine_number(directory)
+    return None if number is None else engine_directory(directory, number) / "engine"
 
 
 def checked_address(address: str) -> tuple[str, str]:
@@ -143,12 +135,6 @@ class RoleStore:
             return self._database.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise self._broken(str(error)) from error
-
-    def note(self, statement: str, *values: object) -> None:
-        """Write something that may be lost in a power cut: the disk is not waited for."""
-        self.rows("PRAGMA synchronous = NORMAL")
-        self.rows(statement, *values)
-        self.rows("PRAGMA synchronous = FULL")
 
     def read_up_to(self, mailbox: str) -> int:
         """The number of the last message that was taken from a mailbox."""

@@ -75,8 +75,6 @@ class SourceAgent(Role):
         published = [self._publish(name) for name in self._files if not streams[name].is_dropped]
         return any(published) or asked
 
-    # --- publishing ----------------------------------------------------------------------------------------------
-
     def _publish(self, name: str) -> bool:
         files = self._files[name]
         number = len(self._follower.ledger.streams[name].marks)
@@ -135,8 +133,6 @@ class SourceAgent(Role):
             data = messages.message_bytes(sample)
             if len(data) <= self._transport.largest:
                 self._transport.put(messages.COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
-
-    # --- messages -------------------------------------------------------------------------------------------------
 
     def _answer_message(self) -> bool:
         if (found := self._mailbox.next()) is None:
