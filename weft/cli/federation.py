@@ -30,8 +30,8 @@ federation = typer.Typer(help="See what a federation does, and change it.", no_a
 def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, Any]:
     """What the coordinator of a federation answers."""
     from weft.federation.live.coordinator_requests import asked
-    from weft.federation.live.nats_transport import NatsTransport
     from weft.federation.live.site_directory import checked_address, find_membership
+    from weft.federation.live.transport import Transport
 
     if address is None:
         known = find_membership(site)
@@ -41,7 +41,7 @@ def ask(kind: str, address: str | None, site: Path, **fields: Any) -> dict[str, 
             )
         address = known.address
     server, name = checked_address(address)
-    transport = NatsTransport(server, name)
+    transport = Transport(server, name)
     try:
         return asked(transport, kind, **fields)
     finally:
@@ -159,9 +159,9 @@ def provider(
 ) -> None:
     """Take part in a federation: run the queries that it gives to this site, and bring its users their answers."""
     with output.reporting_failures():
-        from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import SiteProcess
         from weft.federation.live.site_directory import SiteMembership, checked_address, write_membership
+        from weft.federation.live.transport import Transport
 
         server, name = checked_address(federation)
         settings = spark_settings(conf or [])
@@ -171,7 +171,7 @@ def provider(
             from weft.federation.live.provider_engine import spark_engines
 
             make_engine = spark_engines(master, settings)
-        connect = partial(NatsTransport, server, name)
+        connect = partial(Transport, server, name)
         process = SiteProcess(site, directory, connect, make_engine, output.print_text, heartbeat)
         _stop_by_signals(process.stop)
         output.print_text(f"{site} takes part in {name}; Ctrl-C stops it after the batch that is running")
@@ -193,15 +193,15 @@ def coordinator(
     with output.reporting_failures():
         from weft.federation.distribution.topology import read_topology
         from weft.federation.live.coordination import Coordination
-        from weft.federation.live.nats_transport import NatsTransport
         from weft.federation.live.site import run_role
         from weft.federation.live.site_directory import checked_address
+        from weft.federation.live.transport import Transport
 
         server, name = checked_address(federation)
         coordination = Coordination(
             read_topology(topology),
             directory,
-            NatsTransport(server, name),
+            Transport(server, name),
             patience=patience,
             every=every or None,
             say=output.print_text,

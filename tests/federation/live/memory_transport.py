@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from weft.federation.live.messages import is_passing, lost_messages
+from weft.federation.live.transport import Transport, is_passing, lost_messages
 
 
 @dataclass
@@ -19,10 +19,11 @@ class MemoryBroker:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
 
-class MemoryTransport:
+class MemoryTransport(Transport):
     """A site's connection to a broker in this process."""
 
     name = "the broker of this process"
+    largest = 0
 
     def __init__(self, broker: MemoryBroker, largest: int = 1 << 20) -> None:
         self._broker = broker

@@ -22,8 +22,8 @@ from weft.delivery.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.live.coordinator_requests import asked
 from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import entry_of
-from weft.federation.live.nats_transport import NatsTransport
 from weft.federation.live.site_directory import RoleStore
+from weft.federation.live.transport import Transport
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE = 400.0
@@ -56,7 +56,7 @@ class RealFederation:
     def __enter__(self) -> RealFederation:
         self._nats.start()
         self.address = f"{self._nats.url}/proof"
-        self.transport = NatsTransport(self._nats.url, "proof")
+        self.transport = Transport(self._nats.url, "proof")
         (self.directory / "topology.yaml").write_text(yaml.safe_dump(TOPOLOGY))
         self._start_coordinator()
         for site in ("feed", "tape"):
@@ -190,6 +190,6 @@ class RealFederation:
         return found
 
 
-def entries_of_kind(transport: NatsTransport, kind: type[Any]) -> list[Any]:
+def entries_of_kind(transport: Transport, kind: type[Any]) -> list[Any]:
     """The entries of the log of one kind."""
     return [entry for _, data in transport.entries(0) if isinstance(entry := entry_of(data), kind)]

@@ -18,18 +18,10 @@ from tests.support.processes import NatsServer
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
 from weft.federation.live.ledger import Follower
-from weft.federation.live.messages import (
-    LostError,
-    SiteJoined,
-    SiteMessage,
-    Transport,
-    entry_bytes,
-    message_bytes,
-    message_of,
-)
-from weft.federation.live.nats_transport import NatsTransport
+from weft.federation.live.messages import SiteJoined, SiteMessage, entry_bytes, message_bytes, message_of
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.transport import LostError, Transport
 
 BOX = "home.n1"
 
@@ -79,7 +71,7 @@ def mailbox(transport: Transport, directory: Path) -> Mailbox:
 
 
 def test_a_mailbox_that_is_full_takes_no_more_and_keeps_what_it_has(server: NatsServer, tmp_path: Path) -> None:
-    transport = NatsTransport(server.url, "f", kept_bytes=10_000)
+    transport = Transport(server.url, "f", kept_bytes=10_000)
     sent = list(takewhile(lambda number: put(transport, number), range(60)))
     assert 0 < len(sent) < 60
     with pytest.raises(BrokerError, match="no room for more messages of federation 'f'"):
@@ -93,7 +85,7 @@ def test_a_mailbox_that_is_full_takes_no_more_and_keeps_what_it_has(server: Nats
 
 
 def test_a_message_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) -> None:
-    transport = NatsTransport(server.url, "f")
+    transport = Transport(server.url, "f")
     numbers = [transport.put(BOX, str(number), message(number)) for number in range(3)]
     at_the_broker(server, lambda stream: stream.delete_msg("WEFT_FED_f_MAIL", numbers[1]))
     reader = mailbox(transport, tmp_path)
@@ -108,12 +100,12 @@ def test_a_message_that_is_gone_is_missed(server: NatsServer, tmp_path: Path) ->
 def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(
     server: NatsServer, tmp_path: Path
 ) -> None:
-    transport = NatsTransport(server.url, "f")
+    transport = Transport(server.url, "f")
     assert mailbox(transport, tmp_path).next() is None
     transport.put(BOX, "a", message(1))
     at_the_broker(server, lambda stream: stream.purge_stream("WEFT_FED_f_MAIL"))
     transport.close()
-    transport = NatsTransport(server.url, "f")
+    transport = Transport(server.url, "f")
     with pytest.raises(LostError, match="is not there any more"):
         mailbox(transport, tmp_path).next()
     transport.put(BOX, "b", message(2))
@@ -123,7 +115,7 @@ def test_a_mailbox_that_lost_all_is_missed_by_a_reader_that_had_read_nothing(
 
 
 def test_the_log_of_a_broker_that_was_reset_is_missed_at_once(server: NatsServer, tmp_path: Path) -> None:
-    transport = NatsTransport(server.url, "f")
+    transport = Transport(server.url, "f")
     for place in range(3):
         transport.append(entry_bytes(SiteJoined(str(place), "n1")), place)
     follower = Follower(transport, RoleStore(tmp_path / "reader.db"))

@@ -10,8 +10,7 @@ import pytest
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.support.processes import NatsServer
 from weft.delivery.delivery_errors import BrokerError
-from weft.federation.live.messages import Transport
-from weft.federation.live.nats_transport import NatsTransport
+from weft.federation.live.transport import Transport
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -22,7 +21,7 @@ def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable
         return
     server = NatsServer(tmp_path / "store")
     server.start()
-    yield lambda: NatsTransport(server.url, "a federation")
+    yield lambda: Transport(server.url, "a federation")
     server.stop()
 
 
@@ -57,7 +56,7 @@ def test_messages_stay_in_their_mailboxes_in_order_and_once(connect: Callable[[]
 
 
 def test_nats_that_is_away_is_said_so() -> None:
-    transport = NatsTransport("nats://127.0.0.1:9", "f")
+    transport = Transport("nats://127.0.0.1:9", "f")
     with pytest.raises(BrokerError, match="cannot be reached"):
         transport.entries(0)
     transport.close()
@@ -66,7 +65,7 @@ def test_nats_that_is_away_is_said_so() -> None:
 def test_a_broker_that_died_has_all_when_it_is_back(tmp_path: Path) -> None:
     server = NatsServer(tmp_path / "store")
     server.start()
-    transport = NatsTransport(server.url, "f")
+    transport = Transport(server.url, "f")
     transport.append(b"a", 0)
     number = transport.put("home.n1", "x", b"one")
     server.stop(kill=True)

@@ -34,6 +34,7 @@ from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Role, StandingQuery
 from weft.federation.live.placing import Placing, StreamSample
 from weft.federation.live.site_directory import Mailbox
+from weft.federation.live.transport import Transport
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements
 from weft.sql.binder import bind_or_repeat
@@ -46,7 +47,7 @@ class Coordination(Role):
         self,
         topology: Topology,
         directory: Path,
-        transport: messages.Transport,
+        transport: Transport,
         *,
         patience: float = 30.0,
         every: float | None = None,

@@ -13,7 +13,8 @@ from weft.algebra.properties import leaves
 from weft.federation import FederationError
 from weft.federation.distribution.model import NetworkGraph
 from weft.federation.live.ledger import FederationLedger
-from weft.federation.live.messages import COORDINATOR, Transport, message_of, reply_mailbox, send
+from weft.federation.live.messages import COORDINATOR, message_of, reply_mailbox, send
+from weft.federation.live.transport import Transport
 from weft.loom.registration import Registration
 from weft.sql import statements
 from weft.sql.check import CheckReport, check

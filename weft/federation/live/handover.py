@@ -28,7 +28,8 @@ from weft.algebra.properties import leaves
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
-from weft.federation.live.messages import Transport, message_of, reply_mailbox, send, source_mailbox
+from weft.federation.live.messages import message_of, reply_mailbox, send, source_mailbox
+from weft.federation.live.transport import Transport
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 
 #: Seconds without a batch after which it is said that the owner is waited for.

@@ -27,6 +27,7 @@ from weft.federation import FederationError
 from weft.federation.distribution.stream_interest import Interest, interests_of
 from weft.federation.live import messages
 from weft.federation.live.site_directory import RoleStore
+from weft.federation.live.transport import LostError, Transport
 from weft.sql import NamesInMemory, read, statements
 
 #: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
@@ -234,7 +235,7 @@ class FederationLedger:
 class Follower:
     """A ledger, and the transport that it is read from."""
 
-    def __init__(self, transport: messages.Transport, store: RoleStore) -> None:
+    def __init__(self, transport: Transport, store: RoleStore) -> None:
         self.transport = transport
         self.ledger = FederationLedger()
         self._store = store
@@ -282,8 +283,8 @@ class Follower:
             if refusals:
                 time.sleep(_PAUSE)
 
-    def _lost(self, what: str) -> messages.LostError:
-        return messages.LostError(
+    def _lost(self, what: str) -> LostError:
+        return LostError(
             f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
             "broker's store, or begin a federation of another name with new directories"
         )
@@ -292,7 +293,7 @@ class Follower:
 class Role(ABC):
     """A part of a federation, which does a little at a time on what it has read of the log, and has a store for it."""
 
-    def __init__(self, transport: messages.Transport, store: Path, tables: Sequence[str] = ()) -> None:
+    def __init__(self, transport: Transport, store: Path, tables: Sequence[str] = ()) -> None:
         self._transport = transport
         self._store = RoleStore(store, tables)
         self._follower = Follower(transport, self._store)

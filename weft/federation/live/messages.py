@@ -1,28 +1,23 @@
-"""What the log of a federation can say, what sites send each other, and what a broker must do for them.
+"""What the log of a federation can say, and what sites send each other.
 
 The **log** and the rules that hold for it are in `docs/federation.md` ("One log"). What concerns queries is said
 between two batches, and holds from the next batch on; so all providers cut time at the same batches.
 
-A **message** is plain data, and rows where it has some. It is there durably when `put` returns, and a second one with
-the same identity is not kept. It can be read again after a crash; its reader must be able to tell that it knows it.
-There are two kinds of **mailboxes**:
-
-    kept       coordinator, home.*, source.*   Nothing is dropped: a sender waits when there is no room. Every message
-                                               names the one before it in its mailbox, so a reader notices a gap.
-    passing    rows.*, reply.*                 The oldest messages are dropped when there is no room. What is missing is
-                                               asked for again.
+A **message** is plain data, and rows where it has some. It can be read again after a crash; its reader must be able to
+tell that it knows it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from weft.delivery.parcel import stream_of, stream_pieces, table_of
 from weft.federation import FederationError
+from weft.federation.live.transport import Transport
 
 #: What a message has besides its rows, at most.
 _HEADROOM = 8 << 10
@@ -32,72 +27,6 @@ COORDINATOR, results_mailbox, source_mailbox = "coordinator", "home.{}".format, 
 
 #: The mailboxes of a stream's rows, and of the answer to a message.
 rows_mailbox, reply_mailbox = "rows.{}".format, "reply.{}".format
-
-
-class LostError(FederationError):
-    """The broker has lost entries of the log, or messages that must not be lost."""
-
-
-class Transport(Protocol):
-    """The log and the mailboxes of one federation. Raises BrokerError when the broker is full or cannot be reached."""
-
-    @property
-    def name(self) -> str:
-        """What to call it, without what is secret in its address."""
-
-    @property
-    def largest(self) -> int:
-        """The most bytes that a message may have."""
-
-    def append(self, data: bytes, after: int) -> int | None:
-        """Append an entry if the last one is at a place (0: there is none); its place, or None if there is a newer one.
-
-        An entry may have been appended although an error was raised: the writer recognises its own.
-        """
-
-    def entries(self, after: int, wait: float = 0.0) -> list[tuple[int, bytes]]:
-        """Entries behind a place, oldest first, perhaps not all; none if none come within `wait` seconds.
-
-        Raises LostError if the log ends before the place.
-        """
-
-    def put(self, mailbox: str, identity: str, data: bytes) -> int:
-        """Put a message into a mailbox; its number, which grows from message to message over all mailboxes."""
-
-    def take(self, mailbox: str, after: int | None) -> tuple[int, bytes] | None:
-        """The first message in a mailbox with a larger number, which stays there; without a number the first of all.
-
-        Raises LostError if the mailbox is a kept one, and the message before it is not the one with the number `after`.
-        """
-
-    def delete(self, mailbox: str, before: int) -> None:
-        """Delete the messages of a mailbox with smaller numbers. The newest one that was read must stay."""
-
-    def get(self, number: int) -> bytes | None:
-        """The message of a passing mailbox with a number; None if the broker has dropped it."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-def is_passing(mailbox: str) -> bool:
-    """Whether messages of a mailbox may be dropped, since they can be asked for again."""
-    return mailbox.startswith(("rows.", "reply."))
-
-
-def lost_messages(broker: str, mailbox: str, after: int, previous: int | None) -> LostError:
-    """The error for a message that should have been read next and is not in a kept mailbox."""
-    if after == 0:
-        return LostError(
-            f"the messages of the mailbox '{mailbox}' up to number {previous} were read before, into another directory "
-            "of this site; restore that directory, or take part under another name with an empty one"
-        )
-    found = "is not there any more" if previous is None else f"is followed by one that came after message {previous}"
-    return LostError(
-        f"{broker} has lost messages of the mailbox '{mailbox}': message {after}, the last that was read, {found}; "
-        "answers may be missing, so nothing more is read. Restore the broker's store, or begin a federation of another "
-        "name with new directories"
-    )
 
 
 class SiteJoined(msgspec.Struct, frozen=True, tag_field="kind", tag="joined"):

@@ -24,6 +24,7 @@ from weft.federation.live.handover import BatchGoneError, feeding_begins, fetche
 from weft.federation.live.ledger import Follower, Role, StandingQuery
 from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
 from weft.federation.live.site_directory import engine_directory, engine_number
+from weft.federation.live.transport import Transport
 from weft.files.atomic import flush
 from weft.files.checked_file import move_marker
 
@@ -35,7 +36,7 @@ class Provider(Role):
         self,
         site: str,
         directory: Path,
-        transport: messages.Transport,
+        transport: Transport,
         make_engine: EngineMaker,
         say: Callable[[str], None] = lambda sentence: None,
         idle: Callable[[], None] = lambda: time.sleep(0.05),

@@ -31,8 +31,9 @@ from weft.catalog import Catalog
 from weft.delivery.parcel import stream_of, table_of
 from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
-from weft.federation.live.messages import Transport, results_mailbox, send, small_enough
+from weft.federation.live.messages import results_mailbox, send, small_enough
 from weft.federation.live.site_directory import FEED_AGAIN
+from weft.federation.live.transport import Transport
 from weft.files.atomic import private_folder, write_atomically
 from weft.files.checked_file import marker, move_marker
 

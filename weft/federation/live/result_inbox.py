@@ -19,8 +19,9 @@ from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.parcel import Message, stream_of, table_of
 from weft.delivery.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Role, StandingQuery, Stay
-from weft.federation.live.messages import QueryCreated, SiteMessage, Transport, results_mailbox
+from weft.federation.live.messages import QueryCreated, SiteMessage, results_mailbox
 from weft.federation.live.site_directory import Mailbox
+from weft.federation.live.transport import Transport
 from weft.plan.subscription import Subscription
 
 _TABLES = (

@@ -19,7 +19,8 @@ import msgspec
 from weft.delivery.delivery_errors import BrokerError
 from weft.delivery.nats_connection import split_address
 from weft.federation import FederationError
-from weft.federation.live.messages import SiteMessage, Transport, message_of, send
+from weft.federation.live.messages import SiteMessage, message_of, send
+from weft.federation.live.transport import Transport
 from weft.files.atomic import private, private_folder, write_atomically
 from weft.files.checked_file import marker
 

@@ -35,6 +35,7 @@ from weft.federation.distribution.stream_interest import Interest, united
 from weft.federation.live import messages
 from weft.federation.live.ledger import Role
 from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.transport import Transport
 from weft.files.atomic import private_folder, publish
 from weft.runtime.columnar.rows import clock_bounds
 from weft.runtime.sources import replay
@@ -55,7 +56,7 @@ BATCHES_TABLE = (
 class SourceAgent(Role):
     """Publishes the streams that a site owns."""
 
-    def __init__(self, site: str, directory: Path, transport: messages.Transport) -> None:
+    def __init__(self, site: str, directory: Path, transport: Transport) -> None:
         super().__init__(transport, directory / "source.db", [BATCHES_TABLE])
         self.site = site
         self._directory = directory

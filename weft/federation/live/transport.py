@@ -1,12 +1,16 @@
-"""NATS with JetStream as the broker of a federation.
+"""The log and the mailboxes of a federation, which NATS with JetStream keeps.
 
     stream WEFT_FED_<name>            fed.<name>.log                  the log: its sequence numbers are the places
     stream WEFT_FED_<name>_MAIL       fed.<name>.mail.<mailbox>       messages of kept mailboxes, numbered by the stream
     stream WEFT_FED_<name>_PASSING    fed.<name>.passing.<mailbox>    messages of passing mailboxes, likewise
 
 That an entry is appended only behind the last one that is known is JetStream's own check of the expected sequence. The
-same check, for one subject, has every message of a kept mailbox name the message before it. The log is never cut, a
-kept mailbox takes no more messages when it is full, and passing messages are dropped when they have too many bytes.
+log is never cut. A message is there durably when `put` returns, and a second one with the same identity is not kept.
+
+    kept       coordinator, home.*, source.*   Nothing is dropped: a sender waits when there is no room. Every message
+                                               names the one before it in its mailbox, so a reader notices a gap.
+    passing    rows.*, reply.*                 The oldest messages are dropped when there is no room. What is missing is
+                                               asked for again.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 from weft.delivery.delivery_errors import BrokerError
 from weft.delivery.nats_connection import NatsConnection, find, have_streams, subject_token
-from weft.federation.live.messages import LostError, is_passing, lost_messages
+from weft.federation import FederationError
 
 Result = TypeVar("Result")
 
@@ -34,8 +38,32 @@ _PASSING_BYTES: Final = 2 << 30
 _DUPLICATE_WINDOW: Final = 120.0
 
 
-class NatsTransport:
-    """A site's connection to the federation's broker, whose kept mailboxes take so many bytes together."""
+class LostError(FederationError):
+    """The broker has lost entries of the log, or messages that must not be lost."""
+
+
+def is_passing(mailbox: str) -> bool:
+    """Whether messages of a mailbox may be dropped, since they can be asked for again."""
+    return mailbox.startswith(("rows.", "reply."))
+
+
+def lost_messages(broker: str, mailbox: str, after: int, previous: int | None) -> LostError:
+    """The error for a message that should have been read next and is not in a kept mailbox."""
+    if after == 0:
+        return LostError(
+            f"the messages of the mailbox '{mailbox}' up to number {previous} were read before, into another directory "
+            "of this site; restore that directory, or take part under another name with an empty one"
+        )
+    found = "is not there any more" if previous is None else f"is followed by one that came after message {previous}"
+    return LostError(
+        f"{broker} has lost messages of the mailbox '{mailbox}': message {after}, the last that was read, {found}; "
+        "answers may be missing, so nothing more is read. Restore the broker's store, or begin a federation of another "
+        "name with new directories"
+    )
+
+
+class Transport:
+    """A site's connection to the federation's broker. Raises BrokerError when it is full or cannot be reached."""
 
     def __init__(self, server: str, federation: str, kept_bytes: int = 2 << 30) -> None:
         self._connection = NatsConnection(server, self._listen)
@@ -53,14 +81,21 @@ class NatsTransport:
 
     @property
     def name(self) -> str:
+        """What to call it, without what is secret in its address."""
         return f"NATS at {self._connection.shown}"
 
     @property
     def largest(self) -> int:
+        """The most bytes that a message may have."""
         self._call(lambda stream: asyncio.sleep(0))  # to be connected is all
         return self._connection.largest_payload - _HEADROOM
 
     def append(self, data: bytes, after: int) -> int | None:
+        """Append an entry if the last one is at a place (0: there is none); its place, or None if there is a newer one.
+
+        An entry may have been appended although an error was raised: the writer recognises its own.
+        """
+
         async def work(stream: Any) -> int | None:
             import nats.js.errors
 
@@ -75,6 +110,10 @@ class NatsTransport:
         return self._call(work)
 
     def entries(self, after: int, wait: float = 0.0) -> list[tuple[int, bytes]]:
+        """Entries behind a place, oldest first, perhaps not all; none if none come within `wait` seconds.
+
+        Raises LostError if the log ends before the place.
+        """
         self._new.clear()
         found = self._call(lambda stream: self._entries(stream, after))
         if not found and wait:
@@ -83,9 +122,15 @@ class NatsTransport:
         return found
 
     def put(self, mailbox: str, identity: str, data: bytes) -> int:
+        """Put a message into a mailbox; its number, which grows from message to message over all mailboxes."""
         return self._call(lambda stream: self._put(stream, mailbox, {"Nats-Msg-Id": identity}, data))
 
     def take(self, mailbox: str, after: int | None) -> tuple[int, bytes] | None:
+        """The first message in a mailbox with a larger number, which stays there; without a number the first of all.
+
+        Raises LostError if the mailbox is a kept one, and the message before it is not the one with the number `after`.
+        """
+
         async def work(stream: Any) -> tuple[int, bytes] | None:
             name, subject = self._passing if is_passing(mailbox) else self._mail, self._subject(mailbox)
             found = await find(stream, name, (after or 0) + 1, subject)
@@ -96,9 +141,11 @@ class NatsTransport:
         return self._call(work)
 
     def delete(self, mailbox: str, before: int) -> None:
+        """Delete the messages of a mailbox with smaller numbers. The newest one that was read must stay."""
         self._call(lambda stream: stream.purge_stream(self._mail, seq=before, subject=self._subject(mailbox)))
 
     def get(self, number: int) -> bytes | None:
+        """The message of a passing mailbox with a number; None if the broker has dropped it."""
         found = self._call(lambda stream: find(stream, self._passing, number=number))
         return None if found is None else found.data or b""
 
