@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.federation.distribution.coordinator_tree import Cluster, height
+from weft.federation.distribution.coordinator_tree import Cluster, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.query_graph import QueryGraph, add, costs, excess, field_of, graph_of, own, selected
 from weft.federation.distribution.query_graph import greedy as place_greedily
@@ -30,10 +30,7 @@ from weft.federation.distribution.rounds import (
     Targets,
     Watch,
     arrays_of,
-    fair_load,
     gathered,
-    load_at,
-    taken_apart,
     targets_of,
     targets_over,
 )
@@ -94,7 +91,7 @@ def refined(
     arrays = arrays_of(graph, rates, targets)
     starts, substream, count, _, latency, _ = arrays
     field = field_of(len(targets), at, starts, substream, count, rates, latency)
-    load = load_at(targets, at, graph)
+    load = np.bincount(at, graph.weight, minlength=len(targets)).astype(np.float64)
     if (load > targets.caps).any():
         relieve(np.argsort(-graph.weight), at, graph.weight, targets.caps, load, *arrays, field)
     refine(at, graph.weight, targets.caps, load, *arrays, field, passes, patience)
@@ -104,6 +101,14 @@ def refined(
 def mapped(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> Placement:
     """Greedy, then refined."""
     return refined(graph, rates, targets, greedy(graph, rates, targets))
+
+
+def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The finer vertices in some bundles, ascending, and by finer vertex the place of its bundle among them."""
+    place = np.full(len(level.graph), -1)
+    place[vertices] = np.arange(len(vertices))
+    finer = np.flatnonzero(place[level.bundle] >= 0)
+    return finer, place[level.bundle[finer]]
 
 
 def spread(
@@ -116,7 +121,8 @@ def spread(
 ) -> Placement:
     """The way down: by query its provider."""
     placement = np.full(len(queries), -1, np.int32)
-    fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
+    fair = float(queries.load.sum() / network.capability[list(providers_below(tree))].sum())
+    heaviest = float(queries.load.max(initial=0.0))
 
     def hand_down(cluster: Cluster, level: int, vertices: NDArray[np.int64]) -> None:
         with watch(cluster, "spread"):

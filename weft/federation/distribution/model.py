@@ -1,13 +1,12 @@
 """What is decided about: the network graph, the data in substreams, the queries, and what a placement costs.
 
-A placement costs its **weighted edge cut** (docs/federation.md). Edges between queries are too many to list, and need
-not be: with c[x, k] the number of queries at provider k that want substream x, all pairs that share x cost together
+A placement costs its **weighted edge cut** (docs/federation.md). Edges between queries need not be listed: with c[x, k]
+the number of queries at provider k that want substream x, all pairs that share x cost together
 
     rate[x] · ½ Σ_kl c[x, k] · c[x, l] · latency[k, l]
 
-so the **count matrix** says it all, and what moving a query would change is a sum over the substreams it wants.
-
-The edge cut is an estimate: queries side by side that want the same data get it once, and are charged one by one.
+so the **count matrix** says it all. It is an estimate: queries side by side that want the same data get it once, and
+are charged one by one.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ from weft.federation.distribution.topology import Topology, ways_from
 
 @dataclass(frozen=True)
 class NetworkGraph:
-    """Providers and sources, complete with the latency of each pair. All that a decision may know of the network.
-
-    How data travel between them is the data overlay's affair: nothing here says which links a way takes.
-    """
+    """Providers and sources, complete with the latency of each pair. All that a decision may know of the network."""
 
     providers: tuple[str, ...]
     capability: NDArray[np.float64]
@@ -90,9 +86,6 @@ class QuerySet:
         return self.wanted[self.starts[query] : self.starts[query + 1]]
 
 
-_PER_QUERY = ("load", "home", "result", "state")
-
-
 def query_set(
     interests: Sequence[Sequence[int] | NDArray[np.int32]],
     load: Sequence[float],
@@ -119,7 +112,8 @@ def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> Que
     sizes = np.diff(queries.starts)[picked]
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     cells = np.arange(starts[-1]) + np.repeat(queries.starts[picked] - starts[:-1], sizes)
-    return QuerySet(starts, queries.wanted[cells], *(getattr(queries, each)[picked] for each in _PER_QUERY))
+    columns = (getattr(queries, each)[picked] for each in ("load", "home", "result", "state"))
+    return QuerySet(starts, queries.wanted[cells], *columns)
 
 
 #: By query the number of its provider.

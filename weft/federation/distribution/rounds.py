@@ -2,10 +2,10 @@
 
 **Up.** A leaf coordinator bundles the queries of its providers, and passes the bundles on; each coordinator above
 bundles what it gets from below. So a coordinator decides about some hundreds of bundles and a handful of targets
-(providers, or the clusters below it), and coordinators side by side work at the same time.
+(providers, or the clusters below it).
 
 **Down.** Each coordinator decides about its bundles, as docs/federation.md says under "Rounds". Children get their
-bundles and do the same, one level finer. Queries migrate once, when all is decided.
+bundles and do the same, one level finer.
 
 The load limit gets wider on the way down: a root that used all of the slack would leave none to those below it.
 """
@@ -86,13 +86,6 @@ def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair
     return Targets(listed, latency, reach, load, (1 + slack) * load, (1 - slack) * load)
 
 
-def load_at(targets: Targets, at: Placement, graph: QueryGraph) -> NDArray[np.float64]:
-    """By target the load of the vertices there; vertices at −1 are nowhere."""
-    placed = at >= 0
-    # Of nothing at all NumPy makes whole numbers, and whole numbers would swallow what is added to them later.
-    return np.asarray(np.bincount(at[placed], graph.weight[placed], minlength=len(targets)), np.float64)
-
-
 def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:
     """What the compiled loops need to know of a graph and its targets."""
     # Edges inside a vertex are cut, too, where its target is spread out.
@@ -128,11 +121,6 @@ def targets_of(cluster: Cluster, network: NetworkGraph, fair: float, heaviest: f
     return targets_over(network, [providers_below(child) for child in cluster.children], fair, slack)
 
 
-def fair_load(tree: Cluster, network: NetworkGraph, queries: QuerySet) -> float:
-    """The load that each unit of capability has to take."""
-    return float(queries.load.sum() / network.capability[list(providers_below(tree))].sum())
-
-
 def gathered(
     tree: Cluster,
     network: NetworkGraph,
@@ -158,7 +146,7 @@ def gathered(
     for level in range(1, height(tree) + 1):
         owner: list[int] = []
         graphs, bundle = [], np.empty(len(belonging), np.int64)
-        for cluster in of_height(tree, level):
+        for cluster in (each for each in clusters(tree) if height(each) == level):
             numbers = np.flatnonzero(np.isin(belonging, cluster.members))
             with watch(cluster, "gather"):
                 fine = selected(found[-1].graph, numbers)
@@ -169,19 +157,6 @@ def gathered(
         belonging = np.array(owner, np.int64)
         found.append(Level(joined(graphs), bundle, belonging))
     return found
-
-
-def taken_apart(level: Level, vertices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The finer vertices in some bundles, ascending, and by finer vertex the place of its bundle among them."""
-    place = np.full(len(level.graph), -1)
-    place[vertices] = np.arange(len(vertices))
-    finer = np.flatnonzero(place[level.bundle] >= 0)
-    return finer, place[level.bundle[finer]]
-
-
-def of_height(tree: Cluster, wanted: int) -> list[Cluster]:
-    """The coordinators of one height, from left to right."""
-    return [each for each in clusters(tree) if height(each) == wanted]
 
 
 def adapted(
@@ -196,7 +171,8 @@ def adapted(
     """By query its provider after a round."""
     levels = gathered(tree, network, substreams, queries, placement, random)
     decided = placement.copy()
-    fair, heaviest = fair_load(tree, network, queries), float(queries.load.max(initial=0.0))
+    fair = float(queries.load.sum() / network.capability[list(providers_below(tree))].sum())
+    heaviest = float(queries.load.max(initial=0.0))
 
     def hand_down(cluster: Cluster, vertices: NDArray[np.int64]) -> None:
         level = levels[height(cluster) - 1]
@@ -209,7 +185,7 @@ def adapted(
         if cluster.is_leaf:
             decided[vertices] = np.asarray(cluster.providers, np.int32)[at]
         for number, child in enumerate(cluster.children):
-            hand_down(child, taken_apart(level, vertices[at == number])[0])
+            hand_down(child, np.flatnonzero(np.isin(level.bundle, vertices[at == number])))
 
     hand_down(tree, np.arange(len(levels[-2].graph)))
     return decided
@@ -228,7 +204,7 @@ def _settled(
     arrays = arrays_of(graph, rates, targets)
     starts, substream, count, _, latency, _ = arrays
     field = field_of(len(targets), at, starts, substream, count, rates, latency)
-    load = load_at(targets, at, graph)
+    load = np.bincount(at[at >= 0], graph.weight[at >= 0], minlength=len(targets)).astype(np.float64)
     new = np.flatnonzero(at < 0)
     order = new[np.argsort(-graph.weight[new], kind="stable")]
     greedy(order, graph.weight, targets.caps, load, at, *arrays, field)

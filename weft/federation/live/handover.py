@@ -1,7 +1,7 @@
 """Handing queries over: from which batch on they must be fed again, and asking the owners of streams for batches.
 
-It is always right to feed a query everything from its birth. For most much less will do: what is needed is that no
-answer behind the place rests on a row that came earlier than where feeding begins.
+It is always right to feed a query everything from its birth. For most much less will do: no answer behind the place may
+rest on a row that came before feeding begins.
 
     selections          nothing: every row is answered when it comes
     windows             the oldest instance that is still open begins at w. Up to the last batch that left the stream's
@@ -97,7 +97,7 @@ def fetched(
     queries: Sequence[StandingQuery],
     numbers: Mapping[str, Sequence[int]],
     idle: Callable[[], None],
-    say: Callable[[str], None] = lambda sentence: None,
+    say: Callable[[str], None],
 ) -> dict[tuple[str, int], pa.Table]:
     """The rows of batches that queries want, by stream and number. Owners are waited for: `idle` is called.
 
@@ -107,11 +107,10 @@ def fetched(
     wanting = {"place": ledger.place, "queries": [each.birth for each in queries]}
     for stream, listed in numbers.items():
         identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
-        mailbox = reply_mailbox(identity)
-        fields = {"stream": stream, "numbers": list(listed), "reply": mailbox, **wanting}
+        fields = {"stream": stream, "numbers": list(listed), "reply": reply_mailbox(identity), **wanting}
         send(transport, source_mailbox(owner), identity, "replay", fields)
         late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
-        answered = _answered(transport, mailbox, len(listed), idle, partial(say, late))
+        answered = _answered(transport, reply_mailbox(identity), len(listed), idle, partial(say, late))
         found |= {(stream, number): rows for number, rows in answered.items()}
     return found
 
