@@ -77,7 +77,7 @@ def filled(kernel: str, function: Function, window: int, *, ranges: int = 1, key
 
 def random_partials(kernel: Kernel, function: Function, slices: int, seed: int = 0) -> Columns:
     """Partials in the memory that kernels take as it is; the engine hands them over like that too."""
-    partials = kernel.blank(slices)
+    partials = kernel.statistic.empty(slices, kernel.width)
     drawn = function.draw(np.random.default_rng(seed), (slices, kernel.width))
     for column, values in zip(partials, drawn, strict=True):
         column[...] = values

@@ -38,8 +38,8 @@ from weft.kernels.cells import (
     forget,
     slot,
 )
-from weft.kernels.execution import TOO_LONG, TOO_SHORT, Run
-from weft.kernels.kernel import COMPLAINTS, DequeKernel, Kernel, KernelError
+from weft.kernels.execution import COMPLAINTS, TOO_LONG, TOO_SHORT, KernelError, Run
+from weft.kernels.kernel import DequeKernel, Kernel
 from weft.kernels.machine_code import INTS, Memory, implements, in_place, jitable, keep_numbers, numbers, words
 from weft.kernels.statistic import Columns, Statistic
 
@@ -473,7 +473,7 @@ class RollingKernel(Kernel):
         if not 0 < newest[-1] <= newest[0] <= self.capacity:
             raise KernelError(COMPLAINTS[TOO_LONG if newest[-1] > 0 else TOO_SHORT].format(self.capacity))
         steps = len(partials[0])
-        if self.width > 1 and not self._interpreted:
+        if self.width > 1 and self.statistic.rows is not None:
             ends = np.arange(self.next + 1, self.next + 1 + steps)[:, np.newaxis]
             return self.slide(partials, np.maximum(ends - newest, self._starts))
         if self.ranges == 1:

@@ -17,7 +17,8 @@ from tests.kernels.cases import CASES, Case, Recomputation, assert_same, slide_o
 from weft.kernels import kernel as kernel_module
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.cells import Algorithm
-from weft.kernels.kernel import DequeKernel, Kernel, KernelError, why_not
+from weft.kernels.execution import KernelError
+from weft.kernels.kernel import DequeKernel, Kernel, why_not
 
 ADMITTED = [
     pytest.param(algorithm, case, id=f"{algorithm.name}-{name}")

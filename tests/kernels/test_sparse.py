@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.kernels.cases import CASES, Case, assert_same
 from weft.kernels import sparse
 from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.execution import KernelError
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers
-from weft.kernels.kernel import KernelError, why_not
+from weft.kernels.kernel import why_not
 from weft.kernels.monoids import COUNT, NAN, NONFINITE, SUM_OF_DOUBLES
 from weft.kernels.sparse import AnswerRows, SparseWindows, spans
 from weft.kernels.statistic import Columns, Statistic

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,61 +101,54 @@ def _divide_half_up(dividend: int, divisor: int) -> int:
 # --- MIN, MAX --------------------------------------------------------------------------------------------------------
 
 
-def _extreme_needs(greatest: bool, types: Sequence[DataType]) -> tuple[Need, ...]:
-    nonfinite = (Need(monoids.NONFINITE),) if types[0].is_floating else ()
-    return (COUNTING, Need(monoids.extreme(types[0], greatest)), *nonfinite)
+def _extreme(greatest: bool) -> AggregateFunction:
+    def needs(types: Sequence[DataType]) -> tuple[Need, ...]:
+        nonfinite = (Need(monoids.NONFINITE),) if types[0].is_floating else ()
+        return (COUNTING, Need(monoids.extreme(types[0], greatest)), *nonfinite)
 
+    def lower(records: Sequence[Columns], signature: Signature) -> Values:
+        (count,), value, *nonfinite = records
+        type_ = signature.arguments[0]
+        if nonfinite:
+            return _column(monoids.nan_greatest(value[0], nonfinite[0][0], greatest), count > 0)
+        # Records of several columns end with those of the value.
+        return _column(from_ordered(value[-len(ordered_fields("value", type_)) :], type_), count > 0)
 
-def _extreme_lower(greatest: bool, records: Sequence[Columns], signature: Signature) -> Values:
-    (count,), value, *nonfinite = records
-    type_ = signature.arguments[0]
-    if nonfinite:
-        return _column(monoids.nan_greatest(value[0], nonfinite[0][0], greatest), count > 0)
-    # Records of several columns end with those of the value.
-    return _column(from_ordered(value[-len(ordered_fields("value", type_)) :], type_), count > 0)
+    return AggregateFunction(needs, lower)
 
 
 # --- VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP ----------------------------------------------------------------------
 
 
-def _spread_lower(less: int, root: bool, records: Sequence[Columns], signature: Signature) -> Values:
-    n, _, m2 = records[0]
-    degrees = n - less
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = m2 / degrees
-        # One value has no sample variance: NULL, as in Spark.
-        return _column(np.sqrt(variance) if root else variance, degrees > 0)
+def _spread(less: int, root: bool) -> AggregateFunction:
+    def lower(records: Sequence[Columns], signature: Signature) -> Values:
+        n, _, m2 = records[0]
+        degrees = n - less
+        with np.errstate(divide="ignore", invalid="ignore"):
+            variance = m2 / degrees
+            # One value has no sample variance: NULL, as in Spark.
+            return _column(np.sqrt(variance) if root else variance, degrees > 0)
+
+    return AggregateFunction(lambda types: (Need(monoids.MOMENTS),), lower)
 
 
 # --- MIN_BY, MAX_BY, FIRST, LAST -------------------------------------------------------------------------------------
-# FIRST(x) and LAST(x) take the clock as their second argument: rows of a slice come in no order of their own.
-
-
-def _by_needs(greatest: bool, types: Sequence[DataType]) -> tuple[Need, ...]:
-    value, by = types
-    return (Need(monoids.extreme_record((by,), value, greatest), (0, 1)),)
-
-
-def _by_lower(greatest: bool, records: Sequence[Columns], signature: Signature) -> Values:
-    type_ = signature.arguments[0]
-    width = len(ordered_fields("value", type_))
-    present, has_value, value = records[0][0], records[0][-1 - width], records[0][-width:]
-    return _column(from_ordered(value, type_), (present == int(greatest)) & (has_value == 1))
-
-
-# --- all of them -----------------------------------------------------------------------------------------------------
-
-
-def _of_spread(less: int, root: bool) -> AggregateFunction:
-    return AggregateFunction(lambda types: (Need(monoids.MOMENTS),), partial(_spread_lower, less, root))
-
-
-def _extreme(greatest: bool) -> AggregateFunction:
-    return AggregateFunction(partial(_extreme_needs, greatest), partial(_extreme_lower, greatest))
 
 
 def _extreme_by(greatest: bool) -> AggregateFunction:
-    return AggregateFunction(partial(_by_needs, greatest), partial(_by_lower, greatest))
+    """FIRST(x) and LAST(x) take the clock as their second argument: rows of a slice come in no order of their own."""
+
+    def needs(types: Sequence[DataType]) -> tuple[Need, ...]:
+        value, by = types
+        return (Need(monoids.extreme_record((by,), value, greatest), (0, 1)),)
+
+    def lower(records: Sequence[Columns], signature: Signature) -> Values:
+        type_ = signature.arguments[0]
+        width = len(ordered_fields("value", type_))
+        present, has_value, value = records[0][0], records[0][-1 - width], records[0][-width:]
+        return _column(from_ordered(value, type_), (present == int(greatest)) & (has_value == 1))
+
+    return AggregateFunction(needs, lower)
 
 
 FUNCTIONS: Mapping[str, AggregateFunction] = {
@@ -168,10 +160,10 @@ FUNCTIONS: Mapping[str, AggregateFunction] = {
     "avg": AggregateFunction(_sum_needs, _avg_lower),
     "min": _extreme(greatest=False),
     "max": _extreme(greatest=True),
-    "var_pop": _of_spread(less=0, root=False),
-    "var_samp": _of_spread(less=1, root=False),
-    "stddev_pop": _of_spread(less=0, root=True),
-    "stddev_samp": _of_spread(less=1, root=True),
+    "var_pop": _spread(less=0, root=False),
+    "var_samp": _spread(less=1, root=False),
+    "stddev_pop": _spread(less=0, root=True),
+    "stddev_samp": _spread(less=1, root=True),
     "min_by": _extreme_by(greatest=False),
     "first": _extreme_by(greatest=False),
     "max_by": _extreme_by(greatest=True),

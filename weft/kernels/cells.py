@@ -55,8 +55,9 @@ class Arithmetic:
         raise NotImplementedError
 
     def swap(self, cells: Memory, dst: int, source: Memory, a: int, old: int) -> None:
-        """cells[dst] = cells[dst] ⊕ source[a] ⊖ cells[old]: one partial in and one out, in one pass."""
-        raise NotImplementedError
+        """cells[dst] = cells[dst] ⊕ source[a] ⊖ cells[old]: one partial in and one out."""
+        self.combine(cells, dst, cells, dst, source, a)
+        self.subtract(cells, dst, cells, dst, cells, old)
 
     def copy(self, to: Memory, dst: int, source: Memory, a: int) -> None:
         """to[dst] = source[a]."""
@@ -157,7 +158,7 @@ class MemoryLayout:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One technique of final aggregation, as functions over cells.
+    """A technique of final aggregation, as functions over cells.
 
     A *step* brings one partial, and moves the start of every range forwards; `starts[at + j]` is the sequence number of
     the oldest partial that range j then holds. Ranges are ordered: longest first.

@@ -3,9 +3,7 @@
 The loop takes step after step: take in, answer. It is compiled once per algorithm and kind of arithmetic, and
 kept on disk; statistics without compiled arithmetic run it as plain Python, on the statistic's own arrays.
 
-Compiled code takes a block, one piece of memory: a row holds one partial of every group key, column after column (see
-`weft/kernels/arithmetic.py`), and a block is row after row. Seen from Python it is the columns of a
-statistic, which are views of it; it begins where the first of them does.
+Compiled code takes a block of memory, which holds the columns of a statistic (see `Statistic.unwritten`).
 """
 
 from __future__ import annotations
@@ -28,13 +26,24 @@ from weft.kernels.machine_code import (
     row_operation,
     words,
 )
-from weft.kernels.statistic import Columns, Statistic, same_records
+from weft.kernels.statistic import Columns, Statistic, records_at, same_records, write_records
 
 #: Drives a kernel: see `run` below for its arguments.
 Run = Callable[..., int]
 
 
+class KernelError(ValueError):
+    """A kernel was asked for what it cannot do. The text says what to do instead."""
+
+
 GO_BACK, TOO_LONG, TOO_SHORT, OUT_OF_ORDER = 1, 2, 3, 4
+#: What is wrong with the starts of windows, in words.
+COMPLAINTS = {
+    GO_BACK: "the starts of windows never go back",
+    TOO_LONG: "a window has more than {} partials; rebuild the kernel with a larger capacity",
+    TOO_SHORT: "a window begins with a partial it holds",
+    OUT_OF_ORDER: "ranges are ordered: the longest, which begins first, comes first",
+}
 
 
 @jitable
@@ -148,69 +157,40 @@ class Interpreted(Arithmetic):
         return self.width
 
     def combine(self, to: Columns, dst: int, left: Columns, a: int, right: Columns, b: int) -> None:
-        self._write(to, dst, self.statistic.combine(_row(left, a), _row(right, b)))
+        write_records(to, dst, self.statistic.combine(records_at(left, a), records_at(right, b)))
 
     def subtract(self, to: Columns, dst: int, left: Columns, a: int, right: Columns, b: int) -> None:
         assert self.statistic.inverse is not None
-        self._write(to, dst, self.statistic.inverse(_row(left, a), _row(right, b)))
-
-    def swap(self, cells: Columns, dst: int, source: Columns, a: int, old: int) -> None:
-        self.combine(cells, dst, cells, dst, source, a)
-        self.subtract(cells, dst, cells, dst, cells, old)
+        write_records(to, dst, self.statistic.inverse(records_at(left, a), records_at(right, b)))
 
     def copy(self, to: Columns, dst: int, source: Columns, a: int) -> None:
-        self._write(to, dst, _row(source, a))
+        write_records(to, dst, records_at(source, a))
 
     def displaces(self, new: Columns, a: int, old: Columns, b: int, key: int) -> bool:
-        older, newer = (
-            tuple(column[cell, key : key + 1] for column in memory) for memory, cell in ((old, b), (new, a))
-        )
-        return same_records(self.statistic.combine(older, newer), newer)
+        newer = records_at(new, (a, [key]))
+        return same_records(self.statistic.combine(records_at(old, (b, [key])), newer), newer)
 
     def put(self, to: Columns, dst: int, source: Columns, a: int, key: int) -> None:
-        for column, its in zip(to, source, strict=True):
-            column[dst, key] = its[a, key]
-
-    @staticmethod
-    def _write(to: Columns, dst: int, record: Columns) -> None:
-        for column, values in zip(to, record, strict=True):
-            column[dst] = values
-
-
-def _row(memory: Columns, cell: int) -> Columns:
-    return tuple(column[cell] for column in memory)
+        write_records(to, (dst, key), records_at(source, (a, key)))
 
 
 _WORD = 8
 
 
-def unwritten(statistic: Statistic, rows: int, width: int) -> Columns:
-    """The columns of a block that holds anything."""
-    fields = statistic.fields
-    block = np.empty((rows, len(fields), width), dtype=fields[0].dtype)
-    return tuple(block[:, c] for c in range(len(fields)))
-
-
 def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
     """The same columns as a block: themselves, if they are one already."""
-    rows = len(columns[0])
+    rows, row, begin = len(columns[0]), _WORD * width * len(columns), address(columns[0])
     if any(np.size(column) != rows * width for column in columns):
         shapes = ", ".join(str(np.shape(column)) for column in columns)
-        raise ValueError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
-    if _are_block(statistic, columns, width):
-        return columns
-    block = unwritten(statistic, rows, width)
-    for to, column in zip(block, columns, strict=True):
-        to[...] = np.reshape(column, (rows, width))
-    return block
-
-
-def _are_block(statistic: Statistic, columns: Columns, width: int) -> bool:
-    begin, row = address(columns[0]), _WORD * width * len(columns)
-    return all(
+        raise KernelError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
+    if all(
         column.dtype == field.dtype
         and column.strides[0] == row
         and (width == 1 or column.strides[-1] == _WORD)
         and address(column) == begin + _WORD * width * c
         for c, (column, field) in enumerate(zip(columns, statistic.fields, strict=True))
-    )
+    ):
+        return columns
+    block = statistic.unwritten(rows, width)
+    write_records(block, ..., (np.reshape(column, (rows, width)) for column in columns))
+    return block

@@ -21,25 +21,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.cells import KernelShape
-from weft.kernels.kernel import DequeKernel, Kernel, KernelError
-from weft.kernels.statistic import Array, Columns, Statistic, are_identities
+from weft.kernels.execution import KernelError
+from weft.kernels.kernel import DequeKernel, Kernel
+from weft.kernels.statistic import Columns, Statistic, are_identities, records_at, write_records
 
 #: Columns to begin with. One column would be the compiled code of an ungrouped query.
 FEWEST_COLUMNS = 8
 
-_NOBODY = -1
-_NEVER = -1
+#: No key, no column, never.
+_NONE = np.int64(-1)
 
 
 class KeyColumns:
     """Which column each live key has. The lowest free columns are taken first, so that live ones stay together."""
 
     def __init__(self) -> None:
-        self._column_of = np.full(FEWEST_COLUMNS, _NOBODY, dtype=np.int64)
-        self._hold(np.full(FEWEST_COLUMNS, _NOBODY, dtype=np.int64), np.full(FEWEST_COLUMNS, _NEVER, dtype=np.int64))
+        #: By key its column; by column its key, and the number of the newest partial that came for it.
+        self._column_of, self._key_of, self._last_seen = (np.full(FEWEST_COLUMNS, _NONE) for _ in range(3))
 
     def __len__(self) -> int:
-        return int(np.count_nonzero(self._key_of != _NOBODY))
+        return int(np.count_nonzero(self._key_of != _NONE))
 
     @property
     def width(self) -> int:
@@ -47,22 +48,26 @@ class KeyColumns:
 
     def live(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
         """The live keys and their columns, which ascend."""
-        columns = np.flatnonzero(self._key_of != _NOBODY)
+        columns = np.flatnonzero(self._key_of != _NONE)
         return self._key_of[columns], columns
 
     def columns_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The columns of keys; a new key gets one. Widens as needed."""
-        if len(keys) == 0:
-            return np.empty(0, dtype=np.int64)
-        lowest, highest = int(keys.min()), int(keys.max())
+        lowest, highest = keys.min(initial=0), keys.max(initial=0)
         if lowest < 0:
             raise ValueError(f"a key is a number from 0 on, not {lowest}")
         if highest >= len(self._column_of):
-            self._column_of = _extended(self._column_of, max(highest + 1, 2 * len(self._column_of)), _NOBODY)
+            self._column_of = _extended(self._column_of, max(int(highest) + 1, 2 * len(self._column_of)))
         columns = self._column_of[keys]
-        strangers = np.unique(keys[columns == _NOBODY])
-        if len(strangers):
-            self._admit(strangers)
+        new = np.unique(keys[columns == _NONE])
+        if len(new):
+            free = np.flatnonzero(self._key_of == _NONE)
+            if len(free) < len(new):
+                width = 1 << (self.width - len(free) + len(new) - 1).bit_length()
+                free = np.append(free, np.arange(self.width, width))
+                self._key_of, self._last_seen = _extended(self._key_of, width), _extended(self._last_seen, width)
+            self._key_of[free[: len(new)]] = new
+            self._column_of[new] = free[: len(new)]
             columns = self._column_of[keys]
         return columns
 
@@ -72,10 +77,9 @@ class KeyColumns:
 
     def release(self, first: int) -> NDArray[np.intp]:
         """Forgets the keys that no partial from number `first` on came for. Their columns must be cleared."""
-        gone = np.flatnonzero((self._key_of != _NOBODY) & (self._last_seen < first))
-        self._column_of[self._key_of[gone]] = _NOBODY
-        self._key_of[gone] = _NOBODY
-        self._last_seen[gone] = _NEVER
+        gone = np.flatnonzero((self._key_of != _NONE) & (self._last_seen < first))
+        self._column_of[self._key_of[gone]] = _NONE
+        self._key_of[gone] = self._last_seen[gone] = _NONE
         return gone
 
     def compact(self) -> NDArray[np.intp] | None:
@@ -84,38 +88,20 @@ class KeyColumns:
         width = max(FEWEST_COLUMNS, 1 << (2 * len(keys) - 1).bit_length())
         if 4 * len(keys) >= self.width or width >= self.width:
             return None
-        self._hold(_extended(keys, width, _NOBODY), _extended(self._last_seen[columns], width, _NEVER))
-        return _extended(columns, width, _NOBODY)
-
-    def _hold(self, key_of: NDArray[np.int64], last_seen: NDArray[np.int64]) -> None:
-        self._key_of, self._last_seen = key_of, last_seen
-        keys, columns = self.live()
-        self._column_of[keys] = columns
-
-    def _admit(self, keys: NDArray[np.int64]) -> None:
-        """Gives columns to new keys."""
-        free = np.flatnonzero(self._key_of == _NOBODY)
-        if len(free) < len(keys):
-            width = 1 << (self.width - len(free) + len(keys) - 1).bit_length()
-            free = np.append(free, np.arange(self.width, width))
-            self._key_of = _extended(self._key_of, width, _NOBODY)
-            self._last_seen = _extended(self._last_seen, width, _NEVER)
-        self._key_of[free[: len(keys)]] = keys
-        self._column_of[keys] = free[: len(keys)]
+        self._key_of, self._last_seen = _extended(keys, width), _extended(self._last_seen[columns], width)
+        self._column_of[keys] = np.arange(len(keys))
+        return _extended(columns, width)
 
 
-def _extended(values: NDArray[np.int64], length: int, filler: int) -> NDArray[np.int64]:
-    extended = np.full(length, filler, dtype=np.int64)
-    extended[: len(values)] = values
-    return extended
+def _extended(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    return np.append(values, np.full(length - len(values), _NONE))
 
 
 @dataclass(frozen=True)
 class KernelPartials:
     """Partials of several slices, sparse: entry i is slice `slices[i]` (from 0 on) and key `keys[i]`.
 
-    `records` has, by the name of the statistic, its columns. A slice may have no entries; a slice and a key have
-    one at most. Keys are small integers (see `weft/kernels/grouped.py`).
+    `records` has, by the name of the statistic, its columns. A slice and a key have one entry at most.
     """
 
     slices: NDArray[np.int64]
@@ -142,12 +128,11 @@ def make_kernel(name: str, statistic: Statistic, capacity: int, ranges: int = 1,
 
 def bytes_per_key(statistics: Mapping[str, Statistic], kernels: Mapping[str, str], capacity: int, ranges: int) -> int:
     """The memory that the windows of one key take; statistics that are rare count for nothing."""
-    total = 0
-    for name, statistic in statistics.items():
-        if not statistic.rare:
-            rows = ALGORITHMS[kernels[name]].layout(KernelShape(capacity, ranges, statistic.commutative)).rows
-            total += rows * sum(field.dtype.itemsize for field in statistic.fields)
-    return total
+    return sum(
+        ALGORITHMS[kernels[name]].layout(KernelShape(capacity, ranges, each.commutative)).rows * each.bytes_per_record
+        for name, each in statistics.items()
+        if not each.rare
+    )
 
 
 class GroupedWindows:
@@ -212,11 +197,18 @@ class GroupedWindows:
         numbers = self.next + np.asarray(partials.slices, dtype=np.int64)
         self._awaken(partials.records, numbers)
         keys, live = self._keys.live()
+        # If live columns are the first ones, no answer is copied.
+        shown = slice(len(live)) if not len(live) or live[-1] == len(live) - 1 else live
         answers = table.size if wanted is None else int(np.count_nonzero(wanted))
-        records = {
-            name: _of_columns(self._slide_one(name, partials, columns, table, wanted, answers), live)
-            for name in self.statistics
-        }
+        records = {}
+        for name, statistic in self.statistics.items():
+            if name in self._kernels:
+                rows = statistic.empty(slices, self._keys.width)
+                write_records(rows, (partials.slices, columns), partials.records[name])
+                found = self._kernels[name].slide(rows, table, wanted)
+            else:
+                found = statistic.empty(answers, self._keys.width)
+            records[name] = records_at(found, (slice(None), shown))
         self._keys.see(columns, numbers)
         if slices:
             self._starts = table[-1].copy()
@@ -232,7 +224,7 @@ class GroupedWindows:
         for sequence in np.unique(sequences).tolist():
             here = sequences == sequence
             for name, kernel in self._kernels.items():
-                kernel.amend(sequence, taken(records[name], here), columns[here])
+                kernel.amend(sequence, records_at(records[name], here), columns[here])
         self._keys.see(columns, sequences)
 
     # --- kernels -----------------------------------------------------------------------------------------------------
@@ -244,23 +236,6 @@ class GroupedWindows:
         kernel = make_kernel(self._names[name], statistic, self._capacity, self._ranges, width)
         kernel.rebuild(self.first, statistic.empty(self.next - self.first, width), self._starts)
         return kernel
-
-    def _slide_one(
-        self,
-        name: str,
-        partials: KernelPartials,
-        columns: NDArray[np.int64],
-        starts: NDArray[np.int64],
-        due: NDArray[np.bool_] | None,
-        answers: int,
-    ) -> Columns:
-        kernel = self._kernels.get(name)
-        if kernel is None:
-            return self.statistics[name].empty(answers, self._keys.width)
-        rows = kernel.blank(len(starts))
-        for column, values in zip(rows, partials.records[name], strict=True):
-            column[partials.slices, columns] = values
-        return kernel.slide(rows, starts, due)
 
     def _awaken(self, records: Mapping[str, Columns], sequences: NDArray[np.int64]) -> None:
         """Gives a kernel to every rare statistic that has more to tell than the identity."""
@@ -299,13 +274,3 @@ def expect_held(sequences: NDArray[np.int64], first: int, end: int) -> None:
     outside = (sequences < first) | (sequences >= end)
     if outside.any():
         raise KernelError(f"slice {sequences[outside][0]} is not held; those from {first} to {end - 1} are")
-
-
-def taken(columns: Columns, at: Array) -> Columns:
-    return tuple(column[at] for column in columns)
-
-
-def _of_columns(columns: Columns, live: NDArray[np.intp]) -> Columns:
-    """The answers of live columns; if these are the first ones, nothing is copied."""
-    together = len(live) == 0 or int(live[-1]) == len(live) - 1
-    return tuple(column[:, : len(live)] if together else column[:, live] for column in columns)

@@ -7,23 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weft.kernels import execution
 from weft.kernels.algorithms.slickdeque_noninv import FEWEST_SLOTS, GATHERED, ROOM, batch_for, layout_of, slots_for
 from weft.kernels.cells import FIRST, NEXT, SLOTS, Algorithm, KernelShape, MemoryLayout, empty_index
+from weft.kernels.execution import COMPLAINTS, GO_BACK, KernelError, Run, arithmetic_of, compiled, loop_of, packed
 from weft.kernels.machine_code import address
-from weft.kernels.statistic import Array, Columns, Statistic, same_records
-
-#: What is wrong with the starts of windows, in words.
-COMPLAINTS = {
-    execution.GO_BACK: "the starts of windows never go back",
-    execution.TOO_LONG: "a window has more than {} partials; rebuild the kernel with a larger capacity",
-    execution.TOO_SHORT: "a window begins with a partial it holds",
-    execution.OUT_OF_ORDER: "ranges are ordered: the longest, which begins first, comes first",
-}
-
-
-class KernelError(ValueError):
-    """A kernel was asked for what it cannot do. The text says what to do instead."""
+from weft.kernels.statistic import Array, Columns, Statistic, records_at, same_records, write_records
 
 
 class Kernel:
@@ -43,12 +31,7 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        algorithm: Algorithm,
-        statistic: Statistic,
-        capacity: int,
-        ranges: int = 1,
-        width: int = 1,
+        self, algorithm: Algorithm, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1
     ) -> None:
         reason = why_not(algorithm, statistic, ranges)
         if reason:
@@ -60,7 +43,6 @@ class Kernel:
         self.capacity = capacity
         self.ranges = ranges
         self.width = width
-        self._interpreted = statistic.rows is None
         self._starts: NDArray[np.int64]
         self._begin(0)
 
@@ -92,48 +74,36 @@ class Kernel:
         if not len(table):
             return self.statistic.empty(0, self.width)
         if np.any(table[0] < self._starts):
-            raise KernelError(COMPLAINTS[execution.GO_BACK])
+            raise KernelError(COMPLAINTS[GO_BACK])
         wanted = np.flatnonzero(() if due is None else np.asarray(due, dtype=bool).reshape(table.shape))
         answers = table.size if due is None else len(wanted)
         # After the last place that is due there is one that no step has: the loop goes from one to the next.
         schedule, numbers = (table, np.append(wanted, table.size)), (len(table), self.ranges, int(due is None))
-        wrong, out = self.drive(execution.loop_of, partials, schedule, answers, numbers)
+        wrong, out = self.drive(loop_of, partials, schedule, answers, numbers)
         if wrong:
             raise KernelError(COMPLAINTS[wrong].format(self.capacity))
         self._starts = table[-1].copy()
         return out
 
-    def blank(self, steps: int) -> Columns:
-        """Identities for a number of slices, to be filled in; `slide` takes such columns without copying them."""
-        if self._interpreted:
-            return self.statistic.empty(steps, self.width)
-        columns = execution.unwritten(self.statistic, steps, self.width)
-        self.statistic.erase(columns, ...)
-        return columns
-
     def drive(
         self,
-        driver: Callable[[Algorithm], execution.Run],
+        driver: Callable[[Algorithm], Run],
         partials: Columns,
         schedule: tuple[Array, ...],
         answers: int,
         numbers: tuple[int, ...],
     ) -> tuple[int, Columns]:
         """Calls a driver, interpreted or compiled; returns what it returns, and its answers."""
-        if self._interpreted:
-            out = self.statistic.empty(answers, self.width)
+        out = self.statistic.unwritten(answers, self.width)
+        if self.statistic.rows is None:
             ix, table, *lists = (array.ravel().tolist() for array in (self._ix, self._table, *schedule))
             run = driver(self.algorithm)
             result = run(self._f, self._columns, ix, table, partials, *lists, out, *numbers)
             self._ix[:], self._table[:] = ix, table
             return result, out
-        try:
-            incoming = execution.packed(self.statistic, partials, self.width)
-        except ValueError as error:
-            raise KernelError(str(error)) from None
-        out = execution.unwritten(self.statistic, answers, self.width)
+        incoming = packed(self.statistic, partials, self.width)
         arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
-        return execution.compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
+        return compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
 
     # --- late rows, keys ---------------------------------------------------------------------------------------------
 
@@ -147,12 +117,9 @@ class Kernel:
     def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
         rows = np.array(self.algorithm.covering(self._ix, self._table, sequence), dtype=np.intp)
         at = np.ix_(rows, keys)
-        held = tuple(column[at] for column in self._columns)
-        late = tuple(
-            np.broadcast_to(np.asarray(values), cells.shape) for cells, values in zip(held, partial, strict=True)
-        )
-        for column, values in zip(self._columns, self.statistic.combine(held, late), strict=True):
-            column[at] = values
+        held = records_at(self._columns, at)
+        late = tuple(np.broadcast_to(np.asarray(values), held[0].shape) for values in partial)
+        write_records(self._columns, at, self.statistic.combine(held, late))
 
     def clear(self, columns: ArrayLike) -> None:
         """Makes these key columns as if nothing had ever come for them, so that other keys can have them."""
@@ -164,8 +131,7 @@ class Kernel:
         taken, before = np.flatnonzero(keys >= 0), self._columns
         self.width = len(keys)
         self._allocate(len(before[0]))
-        for to, source in zip(self._columns, before, strict=True):
-            to[:, taken] = source[:, keys[taken]]
+        write_records(self._columns, (slice(None), taken), records_at(before, (slice(None), keys[taken])))
 
     def rebuild(self, first: int, partials: Columns, starts: ArrayLike | None = None) -> None:
         """Starts over: the window holds these partials, numbered from `first` on, and the ranges begin at `starts`."""
@@ -189,8 +155,8 @@ class Kernel:
         return self.algorithm.layout(shape)
 
     def _allocate(self, rows: int) -> None:
-        self._columns = self.blank(rows)
-        self._f = execution.arithmetic_of(self.statistic, self.width)
+        self._columns = self.statistic.empty(rows, self.width)
+        self._f = arithmetic_of(self.statistic, self.width)
 
 
 def why_not(algorithm: Algorithm, statistic: Statistic, ranges: int = 1) -> str | None:
@@ -244,10 +210,8 @@ class DequeKernel(Kernel):
     def entries(self, key: int) -> list[tuple[int, Columns]]:
         """The deque of a key, from head to tail: the numbers and the records of its partials."""
         (_, lengths), numbers = self._tables()
-        return [
-            (int(numbers[place, key]), tuple(column[place, key : key + 1].copy() for column in self._columns))
-            for place in self._places(key, int(lengths[key]))
-        ]
+        places = self._places(key, int(lengths[key]))
+        return [(int(numbers[place, key]), records_at(self._columns, (place, [key]))) for place in places]
 
     def slide(self, partials: Columns, starts: ArrayLike, due: ArrayLike | None = None) -> Columns:
         table = np.asarray(starts, dtype=np.int64).reshape(-1, self.ranges)
@@ -255,7 +219,7 @@ class DequeKernel(Kernel):
         return self._in_parts(
             len(table),
             lambda part: super(DequeKernel, self).slide(
-                tuple(column[part] for column in partials), table[part], None if wanted is None else wanted[part]
+                records_at(partials, part), table[part], None if wanted is None else wanted[part]
             ),
         )
 
@@ -302,9 +266,9 @@ class DequeKernel(Kernel):
         (_, new_lengths), new_numbers = self._tables()
         new_lengths[taken] = lengths[source]
         new_numbers[:before, taken] = numbers[order, source]
-        for to, column in zip(self._columns, columns, strict=True):
-            to[:before, taken] = column[order, source]
-            to[slots:, taken] = column[before:, source]
+        write_records(self._columns, (slice(before), taken), records_at(columns, (order, source)))
+        gathered = records_at(columns, (slice(before, None), source))
+        write_records(self._columns, (slice(slots, None), taken), gathered)
 
     def _absorb(self, sequence: int, partial: Columns, keys: NDArray[np.intp]) -> None:
         if sequence >= self.next - self._ix[GATHERED]:
@@ -312,8 +276,7 @@ class DequeKernel(Kernel):
             return
         self._reserve(min(self.capacity, self.longest + 1))
         for position, key in enumerate(keys.tolist()):
-            late = tuple(np.asarray(column)[position : position + 1] for column in partial)
-            self._insert(sequence, late, key)
+            self._insert(sequence, records_at(partial, slice(position, position + 1)), key)
 
     def _insert(self, sequence: int, late: Columns, key: int) -> None:
         """Brings a late record to its place in one deque, and drops what no answer can name any more."""
@@ -327,8 +290,7 @@ class DequeKernel(Kernel):
         (_, lengths), numbers = self._tables()
         for place, (number, record) in zip(self._places(key, len(kept)), reversed(kept), strict=True):
             numbers[place, key] = number
-            for column, value in zip(self._columns, record, strict=True):
-                column[place, key : key + 1] = value
+            write_records(self._columns, (place, [key]), record)
         lengths[key] = len(kept)
 
     def _places(self, key: int, count: int) -> list[int]:

@@ -39,11 +39,7 @@ class ChosenKernel:
 
 
 def choose(
-    statistic: Statistic,
-    *,
-    ranges: int,
-    keys: int,
-    cost: Callable[[str], float | Fraction | None],
+    statistic: Statistic, *, ranges: int, keys: int, cost: Callable[[str], float | Fraction | None]
 ) -> ChosenKernel:
     """The kernel for a statistic over a number of different ranges and group keys.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -42,16 +43,14 @@ def _subtract(total: Columns, part: Columns) -> Columns:
     return tuple(a - b for a, b in zip(total, part, strict=True))
 
 
+def _integers(name: str, columns: tuple[str, ...], lift: Callable[..., Columns], rare: bool = False) -> Statistic:
+    """Integers that are added, column by column."""
+    fields, nothing = tuple(map(integer, columns)), (0,) * len(columns)
+    return Statistic(name, fields, nothing, lift, combine=_add, inverse=_subtract, rows=ADD_INTS, rare=rare)
+
+
 #: How many values are not NULL.
-COUNT = Statistic(
-    name="count",
-    fields=(integer("count"),),
-    identity=(0,),
-    lift=lambda x: (x.valid.astype(np.int64),),
-    combine=_add,
-    inverse=_subtract,
-    rows=ADD_INTS,
-)
+COUNT = _integers("count", ("count",), lambda x: (x.valid.astype(np.int64),))
 
 # --- sums of whole numbers -------------------------------------------------------------------------------------------
 # A number is cut into limbs of 32 bits, and every limb summed alone, in 64 bits and without carries: 2³¹ partials
@@ -67,27 +66,15 @@ def sum_of_integers(limbs: int) -> Statistic:
     """The sum of integers: two limbs hold sums of BIGINTs up to 2⁹⁵, four those of 128-bit integers up to 2¹⁵⁹."""
 
     def lift(x: Values) -> Columns:
-        if x.values.dtype == object:
-            numbers = [int(value) if valid else 0 for value, valid in zip(x.values, x.valid, strict=True)]
-            parts = [[number >> _LIMB * limb & _LIMB_MASK for number in numbers] for limb in range(limbs - 1)]
-            parts.append([number >> _LIMB * (limbs - 1) for number in numbers])
-            return tuple(np.array(part, dtype=np.int64) for part in parts)
-        rest = np.where(x.valid, x.values, 0).astype(np.int64)
-        columns = []
+        rest, columns = np.where(x.valid, x.values, 0), []
+        # Python's own integers stay what they are as long as they may be long.
+        rest = rest if rest.dtype == object else rest.astype(np.int64)
         for _ in range(limbs - 1):
-            columns.append(rest & _LIMB_MASK)
+            columns.append((rest & _LIMB_MASK).astype(np.int64))
             rest = rest >> _LIMB
-        return (*columns, rest)
+        return (*columns, rest.astype(np.int64))
 
-    return Statistic(
-        name="sum",
-        fields=tuple(integer(f"limb{limb}") for limb in range(limbs)),
-        identity=(0,) * limbs,
-        lift=lift,
-        combine=_add,
-        inverse=_subtract,
-        rows=ADD_INTS,
-    )
+    return _integers("sum", tuple(f"limb{limb}" for limb in range(limbs)), lift)
 
 
 def limbs_for(type_: DataType) -> int:
@@ -142,16 +129,7 @@ def _flag_nonfinite(x: Values) -> Columns:
 
 
 #: How many partials hold NaN, ∞ and −∞.
-NONFINITE = Statistic(
-    name="nonfinite",
-    fields=(integer("nonfinite"),),
-    identity=(0,),
-    lift=_flag_nonfinite,
-    combine=_add,
-    inverse=_subtract,
-    rows=ADD_INTS,
-    rare=True,
-)
+NONFINITE = _integers("nonfinite", ("nonfinite",), _flag_nonfinite, rare=True)
 
 
 def ieee_sum(finite: NDArray[np.float64], nonfinite: NDArray[np.int64]) -> NDArray[np.float64]:

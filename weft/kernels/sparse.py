@@ -46,11 +46,10 @@ from numpy.typing import ArrayLike, NDArray
 from weft.arrays.ordinals import positions_in_ranges
 from weft.kernels.algorithms.flatfat import append_range
 from weft.kernels.arithmetic import ADD_INTS
-from weft.kernels.execution import GO_BACK, arithmetic_of
-from weft.kernels.grouped import KernelPartials, expect_held, taken
-from weft.kernels.kernel import COMPLAINTS, KernelError
+from weft.kernels.execution import COMPLAINTS, GO_BACK, KernelError, arithmetic_of
+from weft.kernels.grouped import KernelPartials, expect_held
 from weft.kernels.machine_code import Memory, address, in_machine_code
-from weft.kernels.statistic import Columns, Statistic, are_identities, fold
+from weft.kernels.statistic import Columns, Statistic, are_identities, fold, records_at, write_records
 
 Ints = NDArray[np.int64]
 
@@ -102,8 +101,7 @@ class Crowd:
 
 def bytes_per_partial(statistics: Mapping[str, Statistic]) -> int:
     """The memory of one partial in sparse windows: its key, its slice, and its records."""
-    fields = [field for each in statistics.values() if not each.rare for field in each.fields]
-    return 16 + sum(field.dtype.itemsize for field in fields)
+    return 16 + sum(each.bytes_per_record for each in statistics.values() if not each.rare)
 
 
 @dataclass(frozen=True)
@@ -181,15 +179,14 @@ class SparseWindows:
         """Combines late rows into the slices with these numbers; a slice and a key are named once at most."""
         expect_held(sequences, self.first, self.next)
         self._awaken(records)
-        held, late = self._codes(self._keys, self._slices), self._codes(keys, sequences)
-        at = np.searchsorted(held, late)
-        known = at < len(held)
-        known[known] = held[at[known]] == late[known]
+        codes, new = self._codes(self._keys, self._slices), self._codes(keys, sequences)
+        at = np.searchsorted(codes, new)
+        known = at < len(codes)
+        known[known] = codes[at[known]] == new[known]
         for name, columns in self._records.items():
-            combined = self.statistics[name].combine(taken(columns, at[known]), taken(records[name], known))
-            for column, values in zip(columns, combined, strict=True):
-                column[at[known]] = values
-        self._insert(keys[~known], sequences[~known], {name: taken(records[name], ~known) for name in records})
+            held, late = records_at(columns, at[known]), records_at(records[name], known)
+            write_records(columns, at[known], self.statistics[name].combine(held, late))
+        self._insert(keys[~known], sequences[~known], {name: records_at(records[name], ~known) for name in records})
 
     # --- partials ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +219,7 @@ class SparseWindows:
         live = self._slices >= self.first
         if not live.all():
             self._keys, self._slices = self._keys[live], self._slices[live]
-            self._records = {name: taken(columns, live) for name, columns in self._records.items()}
+            self._records = {name: records_at(columns, live) for name, columns in self._records.items()}
         for name in [name for name in self._records if self.statistics[name].rare]:
             if are_identities(self.statistics[name], self._records[name]).all():
                 del self._records[name]
@@ -387,6 +384,6 @@ def _folded(statistic: Statistic, records: Columns, firsts: Ints, lasts: Ints) -
         end = max(begin + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
         lengths = lasts[begin:end] - firsts[begin:end]
         at = positions_in_ranges(firsts[begin:end], lengths)
-        parts.append(fold(statistic, taken(records, at), np.repeat(np.arange(end - begin), lengths), end - begin))
+        parts.append(fold(statistic, records_at(records, at), np.repeat(np.arange(end - begin), lengths), end - begin))
         begin = end
     return tuple(np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -12,7 +12,7 @@ record of several values compares column by column, so what does not fit into on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,16 +73,29 @@ class Statistic:
     rare: bool = False
     """Almost every record is the identity."""
 
+    def unwritten(self, *shape: int) -> Columns:
+        """Columns that hold anything; over several keys, those of a statistic with compiled arithmetic are a block.
+
+        A block is one piece of memory that compiled code takes as it is: row by row, and in a row column by column.
+        """
+        if self.rows is None or len(shape) == 1:
+            return tuple(np.empty(shape, dtype=field.dtype) for field in self.fields)
+        block = np.empty((shape[0], len(self.fields), *shape[1:]), dtype=self.fields[0].dtype)
+        return tuple(block[:, c] for c in range(len(self.fields)))
+
     def empty(self, *shape: int) -> Columns:
         """As many identities as the shape says."""
-        columns = tuple(np.empty(shape, dtype=field.dtype) for field in self.fields)
+        columns = self.unwritten(*shape)
         self.erase(columns, ...)
         return columns
 
     def erase(self, columns: Columns, at: Any) -> None:
         """Writes the identity to these places of all columns."""
-        for column, value in zip(columns, self.identity, strict=True):
-            column[at] = value
+        write_records(columns, at, self.identity)
+
+    @property
+    def bytes_per_record(self) -> int:
+        return sum(field.dtype.itemsize for field in self.fields)
 
     @property
     def ufunc(self) -> np.ufunc | None:
@@ -94,23 +107,29 @@ class Statistic:
 def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], number_of_groups: int) -> Columns:
     """One record for each group: its records combined in the order they come in, or the identity if there are none."""
     order = np.argsort(groups, kind="stable")
-    members, rest = groups[order], tuple(column[order] for column in records)
-    while len(members) > 1 and np.any(members[1:] == members[:-1]):
+    members, rest = groups[order], records_at(records, order)
+    while (same := members[1:] == members[:-1]).any():
         # Pairs of neighbours are combined, counted from the first record of each group.
-        begins = np.flatnonzero(np.append(True, members[1:] != members[:-1]))
+        begins = np.flatnonzero(np.append(True, ~same))
         place = np.arange(len(members)) - np.repeat(begins, np.diff(np.append(begins, len(members))))
-        left = np.flatnonzero(place % 2 == 0)
-        paired = left[(left + 1 < len(members)) & (members[np.minimum(left + 1, len(members) - 1)] == members[left])]
-        combined = statistic.combine(
-            tuple(column[paired] for column in rest), tuple(column[paired + 1] for column in rest)
-        )
-        for column, values in zip(rest, combined, strict=True):
-            column[paired] = values
-        members, rest = members[left], tuple(column[left] for column in rest)
+        is_left = place % 2 == 0
+        left = np.flatnonzero(is_left[:-1] & same)
+        write_records(rest, left, statistic.combine(records_at(rest, left), records_at(rest, left + 1)))
+        members, rest = members[is_left], records_at(rest, is_left)
     result = statistic.empty(number_of_groups)
-    for column, values in zip(result, rest, strict=True):
-        column[members] = values
+    write_records(result, members, rest)
     return result
+
+
+def records_at(columns: Columns, places: Any) -> Columns:
+    """The records at some places of all columns."""
+    return tuple(column[places] for column in columns)
+
+
+def write_records(columns: Columns, places: Any, records: Iterable[Any]) -> None:
+    """Write records, or one record, to some places of all columns."""
+    for column, values in zip(columns, records, strict=True):
+        column[places] = values
 
 
 def same_records(left: Columns, right: Columns) -> bool:

@@ -11,8 +11,9 @@ from lab.kernels.rolling import rolling_kernel
 from tests.kernels.cases import CASES, Case, assert_same
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.cells import Algorithm
+from weft.kernels.execution import KernelError
 from weft.kernels.grouped import make_kernel
-from weft.kernels.kernel import KernelError, why_not
+from weft.kernels.kernel import why_not
 
 ADMITTED = [
     pytest.param(algorithm, case, id=f"{algorithm.name}-{name}")

@@ -16,18 +16,5 @@ from weft.kernels.algorithms.slickdeque_noninv import SLICKDEQUE_NONINV
 from weft.kernels.algorithms.two_stacks import TWO_STACKS
 from weft.kernels.cells import Algorithm
 
-ALGORITHMS: Mapping[str, Algorithm] = {
-    algorithm.name: algorithm
-    for algorithm in (
-        PANES,
-        PANES_INV,
-        FLATFAT,
-        B_INT,
-        FLATFIT,
-        TWO_STACKS,
-        DABA,
-        SLICKDEQUE_INV,
-        SLICKDEQUE_NONINV,
-        PREFIX,
-    )
-}
+_ALL = (PANES, PANES_INV, FLATFAT, B_INT, FLATFIT, TWO_STACKS, DABA, SLICKDEQUE_INV, SLICKDEQUE_NONINV, PREFIX)
+ALGORITHMS: Mapping[str, Algorithm] = {algorithm.name: algorithm for algorithm in _ALL}

@@ -71,12 +71,4 @@ def covering(ix: Index, table: Index, sequence: int) -> list[int]:
     return [slot(ix, earlier) for earlier in range(int(ix[FIRST]), sequence + 1)]
 
 
-TWO_STACKS = Algorithm(
-    "two_stacks",
-    "TwoStacks",
-    layout,
-    slide,
-    query,
-    covering,
-    many_ranges=False,
-)
+TWO_STACKS = Algorithm("two_stacks", "TwoStacks", layout, slide, query, covering, many_ranges=False)

@@ -25,7 +25,7 @@ from weft.algebra import Window
 from weft.arrays.ordinals import positions_in_ranges
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
-from weft.kernels.statistic import Array, Columns, Statistic, fold
+from weft.kernels.statistic import Array, Columns, Statistic, fold, records_at
 from weft.windows import slicing
 
 #: Slices that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
@@ -325,7 +325,7 @@ class Folding:
         """One record for each code."""
         if self._order is None:
             return records
-        columns = tuple(column[self._order] for column in records)
+        columns = records_at(records, self._order)
         if len(self.codes) == len(self._order):
             return columns
         if statistic.ufunc is not None:
@@ -369,4 +369,4 @@ def concatenated(parts: Sequence[Columns]) -> Columns:
 
 
 def _taken(records: Mapping[str, Columns], wanted: Array | slice) -> dict[str, Columns]:
-    return {name: tuple(column[wanted] for column in columns) for name, columns in records.items()}
+    return {name: records_at(columns, wanted) for name, columns in records.items()}
