@@ -119,7 +119,7 @@ class _TreeRun:
         capacity = most_partials(shared_edges(ordered), int(self._ranges[0])) + 1
         self._kernel: Kernel = make_kernel(kernel, self._statistic, capacity, len(ordered), keys)
         values = np.random.default_rng(_SEED).integers(0, 1 << 40, size=(_FRAGMENTS_AT_ONCE, keys))
-        self._partials = (values.astype(self._statistic.fields[0].dtype),)
+        self._partials = (values.astype(self._statistic.dtypes[0]),)
 
     def nanoseconds(self) -> float:
         """CPU time per tick, once the longest window is full; of several runs the shortest."""

@@ -233,7 +233,7 @@ class _Run:
         # Whole periods, so that every call does the same.
         self._slices = max(1, slices // len(course.edges)) * len(course.edges)
         values = np.random.default_rng(0).integers(0, 1 << 40, size=(self._slices, keys))
-        self._partials = (values.astype(statistic.fields[0].dtype),)
+        self._partials = (values.astype(statistic.dtypes[0]),)
         self._warm_up()
         self.fastest = float("inf")
         """Nanoseconds per edge."""

@@ -19,7 +19,7 @@ from weft.kernels.monoids import (
     sum_of_integers,
 )
 from weft.kernels.sparse import AnswerRows
-from weft.kernels.statistic import Columns, Statistic, StatisticField, Values, double, integer, python_object
+from weft.kernels.statistic import FLOAT64, INT64, OBJECT, Columns, Statistic, Values
 
 Draw = Callable[[np.random.Generator, int], tuple[Values, ...]]
 
@@ -61,7 +61,7 @@ def _objects(function: Callable[[object, object], object]) -> Callable[[Columns,
 # leaves rounding errors.
 CONCATENATION = Statistic(
     name="concatenation",
-    fields=(python_object("state"),),
+    dtypes=(OBJECT,),
     identity=("",),
     lift=lambda x: (np.where(x.valid, x.values, ""),),
     combine=_objects(lambda left, right: left + right),
@@ -69,7 +69,7 @@ CONCATENATION = Statistic(
 )
 FLOAT_SUM = Statistic(
     name="float_sum",
-    fields=(python_object("state"),),
+    dtypes=(OBJECT,),
     identity=(0.0,),
     lift=lambda x: (np.where(x.valid, x.values, 0.0).astype(object),),
     combine=_objects(lambda left, right: left + right),
@@ -78,7 +78,7 @@ FLOAT_SUM = Statistic(
 )
 XOR = Statistic(
     name="xor",
-    fields=(integer("bits"),),
+    dtypes=(INT64,),
     identity=(0,),
     lift=lambda x: (np.where(x.valid, x.values, 0),),
     combine=lambda left, right: (left[0] ^ right[0],),
@@ -86,7 +86,7 @@ XOR = Statistic(
 )
 LOG_PRODUCT = Statistic(
     name="log_product",
-    fields=(double("log"),),
+    dtypes=(FLOAT64,),
     identity=(0.0,),
     lift=lambda x: (np.where(x.valid, np.log1p(np.abs(x.values)), 0.0),),
     combine=lambda left, right: (left[0] + right[0],),
@@ -95,7 +95,7 @@ LOG_PRODUCT = Statistic(
 )
 BITS = Statistic(
     name="bits",
-    fields=(StatisticField("bits", np.dtype(np.int64)),),
+    dtypes=(INT64,),
     identity=(0,),
     lift=lambda x: (np.where(x.valid, 1 << (x.values % 50), 0),),
     combine=lambda left, right: (left[0] | right[0],),

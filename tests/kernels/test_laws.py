@@ -14,7 +14,7 @@ from tests.kernels.laws import violations
 from weft.algebra.types import DOUBLE, HUGEINT, decimal
 from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.monoids import NONFINITE, SUM_OF_DOUBLES, extreme
-from weft.kernels.statistic import Columns, Statistic, Values, fold, integer, same_records
+from weft.kernels.statistic import INT64, Columns, Statistic, Values, fold, same_records
 
 EXTREME_DOUBLES = Values(
     np.array([0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, np.inf, -np.inf, np.nan, 1.0]),
@@ -75,7 +75,7 @@ def integers(**changes: object) -> Statistic:
     """A statistic of single integers that keeps all laws, but for the changes."""
     plain = Statistic(
         name="broken",
-        fields=(integer("total"),),
+        dtypes=(INT64,),
         identity=(0,),
         lift=lambda x: (np.where(x.valid, x.values, 0),),
         combine=lambda left, right: (left[0] + right[0],),

@@ -42,9 +42,6 @@ _WORD = 1 << 64
 _BEYOND = 1 << 192
 
 
-# -- types ------------------------------------------------------------------------------------------------------------
-
-
 def is_text(type_: DataType) -> bool:
     """Whether values are compared byte by byte."""
     return type_.kind in (Kind.STRING, Kind.BINARY)
@@ -65,9 +62,6 @@ def is_text_array(type_: pa.DataType) -> bool:
     kind_of_values = type_.value_type if pa.types.is_dictionary(type_) else type_
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     return any(kind(kind_of_values) for kind in kinds)
-
-
-# -- values -----------------------------------------------------------------------------------------------------------
 
 
 def whole_array(values: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -143,9 +137,6 @@ def from_ordered_bits(ordinals_: Numbers) -> NDArray[np.float64]:
     return np.ascontiguousarray(ordinals_ ^ ((ordinals_ >> 63) & np.int64(_MOST))).view(np.float64)
 
 
-# -- constants --------------------------------------------------------------------------------------------------------
-
-
 class ElementaryIntervals:
     """The intervals that cuts divide the values of a column into, numbered from 0 on.
 
@@ -215,9 +206,6 @@ def distinct_texts(column: pa.ChunkedArray | pa.Array) -> tuple[Positions, list[
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     return np.asarray(pc.fill_null(encoded.indices.cast(pa.int64()), len(texts))), texts
-
-
-# -- positions --------------------------------------------------------------------------------------------------------
 
 
 def positions_in_ranges(starts: Positions, lengths: Positions) -> Positions:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import DOUBLE, DataType, Kind
 from weft.kernels import monoids
-from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, ordered_fields
+from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, nothing_ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,6 @@ def _column(values: Array, valid: Array) -> Values:
 
 COUNTING = Need(monoids.COUNT)
 
-# --- SUM -------------------------------------------------------------------------------------------------------------
-
 
 def _sum_needs(types: Sequence[DataType]) -> tuple[Need, ...]:
     if types[0].is_floating:
@@ -77,9 +75,6 @@ def _fits(values: Array, type_: DataType) -> NDArray[np.bool_] | bool:
     return np.array([-limit < value < limit for value in values.ravel()], dtype=bool).reshape(values.shape)
 
 
-# --- AVG -------------------------------------------------------------------------------------------------------------
-
-
 def _avg_lower(records: Sequence[Columns], signature: Signature) -> Values:
     (count,) = records[0]
     argument, result = signature.arguments[0], signature.result
@@ -98,9 +93,6 @@ def _divide_half_up(dividend: int, divisor: int) -> int:
     return magnitude if dividend >= 0 else -magnitude
 
 
-# --- MIN, MAX --------------------------------------------------------------------------------------------------------
-
-
 def _extreme(greatest: bool) -> AggregateFunction:
     def needs(types: Sequence[DataType]) -> tuple[Need, ...]:
         nonfinite = (Need(monoids.NONFINITE),) if types[0].is_floating else ()
@@ -112,12 +104,9 @@ def _extreme(greatest: bool) -> AggregateFunction:
         if nonfinite:
             return _column(monoids.nan_greatest(value[0], nonfinite[0][0], greatest), count > 0)
         # Records of several columns end with those of the value.
-        return _column(from_ordered(value[-len(ordered_fields("value", type_)) :], type_), count > 0)
+        return _column(from_ordered(value[-len(nothing_ordered(type_)) :], type_), count > 0)
 
     return AggregateFunction(needs, lower)
-
-
-# --- VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP ----------------------------------------------------------------------
 
 
 def _spread(less: int, root: bool) -> AggregateFunction:
@@ -132,9 +121,6 @@ def _spread(less: int, root: bool) -> AggregateFunction:
     return AggregateFunction(lambda types: (Need(monoids.MOMENTS),), lower)
 
 
-# --- MIN_BY, MAX_BY, FIRST, LAST -------------------------------------------------------------------------------------
-
-
 def _extreme_by(greatest: bool) -> AggregateFunction:
     """FIRST(x) and LAST(x) take the clock as their second argument: rows of a slice come in no order of their own."""
 
@@ -144,7 +130,7 @@ def _extreme_by(greatest: bool) -> AggregateFunction:
 
     def lower(records: Sequence[Columns], signature: Signature) -> Values:
         type_ = signature.arguments[0]
-        width = len(ordered_fields("value", type_))
+        width = len(nothing_ordered(type_))
         present, has_value, value = records[0][0], records[0][-1 - width], records[0][-width:]
         return _column(from_ordered(value, type_), (present == int(greatest)) & (has_value == 1))
 

@@ -29,8 +29,6 @@ from weft.kernels.machine_code import (
     memory_of,
 )
 
-# --- row operations ---------------------------------------------------------------------------------------------------
-
 # Whole numbers may wrap. A difference of wrapped sums is right whenever the window's own sum fits.
 
 

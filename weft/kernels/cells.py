@@ -33,8 +33,6 @@ Index: TypeAlias = list[int] | NDArray[np.int64]
 
 FIRST, NEXT, SLOTS, BASE, CAPACITY, RANGES, COMMUTES, OWN = range(8)
 
-# --- the operations ---------------------------------------------------------------------------------------------------
-
 
 class Arithmetic:
     """What a kernel can do to cells. One that is compiled is a named tuple, whose class says what is compiled in."""

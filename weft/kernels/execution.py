@@ -135,11 +135,11 @@ def compiled(driver: Callable[[Algorithm], Run], algorithm: Algorithm) -> Run:
 
 def arithmetic_of(statistic: Statistic, width: int) -> Arithmetic:
     """The `f` of a kernel of `width` keys."""
-    rows, columns = statistic.rows, len(statistic.fields)
+    rows, columns = statistic.rows, len(statistic.dtypes)
     if rows is None:
         return Interpreted(statistic, width)
     if width == 1 and columns in rows.of_one_key:
-        return rows.of_one_key[columns](statistic.fields[0].dtype.type(0).item())
+        return rows.of_one_key[columns](statistic.dtypes[0].type(0).item())
     combine, subtract, swap = (
         0 if each is None else row_operation(each).address for each in (rows.combine, rows.subtract, rows.swap)
     )
@@ -184,11 +184,11 @@ def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
         shapes = ", ".join(str(np.shape(column)) for column in columns)
         raise KernelError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
     if all(
-        column.dtype == field.dtype
+        column.dtype == dtype
         and column.strides[0] == row
         and (width == 1 or column.strides[-1] == _WORD)
         and address(column) == begin + _WORD * width * c
-        for c, (column, field) in enumerate(zip(columns, statistic.fields, strict=True))
+        for c, (column, dtype) in enumerate(zip(columns, statistic.dtypes, strict=True))
     ):
         return columns
     block = statistic.unwritten(rows, width)

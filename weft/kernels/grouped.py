@@ -185,8 +185,6 @@ class GroupedWindows:
         """The number of the oldest slice that can still be amended."""
         return int(self._starts[0])
 
-    # --- taking in and answering -------------------------------------------------------------------------------------
-
     def slide(
         self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
     ) -> WindowAnswers:
@@ -227,8 +225,6 @@ class GroupedWindows:
                 kernel.amend(sequence, records_at(records[name], here), columns[here])
         self._keys.see(columns, sequences)
 
-    # --- kernels -----------------------------------------------------------------------------------------------------
-
     def _make(self, name: str) -> Kernel:
         """A kernel that has seen identities only."""
         statistic = self.statistics[name]
@@ -245,8 +241,6 @@ class GroupedWindows:
                 self._last_told[name] = max(self._last_told[name], int(sequences[telling].max()))
                 if name not in self._kernels:
                     self._kernels[name] = self._make(name)
-
-    # --- keys --------------------------------------------------------------------------------------------------------
 
     def _columns_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The columns of keys, for which all kernels have room."""

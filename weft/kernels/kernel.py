@@ -61,8 +61,6 @@ class Kernel:
         """The memory it holds; what Python objects hold is not counted."""
         return sum(column.nbytes for column in (*self._columns, self._ix, self._table))
 
-    # --- taking in and answering -------------------------------------------------------------------------------------
-
     def slide(self, partials: Columns, starts: ArrayLike, due: ArrayLike | None = None) -> Columns:
         """Takes in one partial after the other, and answers after each.
 
@@ -105,8 +103,6 @@ class Kernel:
         arrays = (self._columns[0], self._ix, self._table, incoming[0], *schedule, out[0])
         return compiled(driver, self.algorithm)(self._f, *map(address, arrays), *numbers), out
 
-    # --- late rows, keys ---------------------------------------------------------------------------------------------
-
     def amend(self, sequence: int, partial: Columns, columns: ArrayLike | None = None) -> None:
         """Combines late rows into partial number `sequence`, for all key columns or for some."""
         if not self.first <= sequence < self.next:
@@ -139,8 +135,6 @@ class Kernel:
         numbers = np.arange(first, first + len(partials[0]))[:, np.newaxis]
         table = np.minimum(numbers, np.full(self.ranges, first) if starts is None else starts)
         self.slide(partials, table, np.zeros(table.shape))
-
-    # --- memory ------------------------------------------------------------------------------------------------------
 
     def _begin(self, first: int) -> None:
         """Forgets everything; the next partial is number `first`."""

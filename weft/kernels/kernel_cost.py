@@ -31,8 +31,6 @@ from numpy.typing import NDArray
 
 from weft.algebra import Window
 
-# --- demand: what the queries of a tree ask of its kernel -------------------------------------------------------------
-
 #: Integers too large for a machine word are kept as Python's own, in arrays of objects.
 Integers: TypeAlias = NDArray[Any]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,16 @@ from weft.kernels.arithmetic import (
     MERGE_MOMENTS,
 )
 from weft.kernels.statistic import (
+    FLOAT64,
+    INT64,
+    OBJECT,
     Array,
     Columns,
     Statistic,
     Values,
-    double,
-    filler,
-    integer,
-    ordered_fields,
+    nothing_ordered,
     to_ordered,
 )
-
-# --- counting --------------------------------------------------------------------------------------------------------
 
 
 def _add(left: Columns, right: Columns) -> Columns:
@@ -43,14 +40,14 @@ def _subtract(total: Columns, part: Columns) -> Columns:
     return tuple(a - b for a, b in zip(total, part, strict=True))
 
 
-def _integers(name: str, columns: tuple[str, ...], lift: Callable[..., Columns], rare: bool = False) -> Statistic:
+def _integers(name: str, columns: int, lift: Callable[..., Columns], rare: bool = False) -> Statistic:
     """Integers that are added, column by column."""
-    fields, nothing = tuple(map(integer, columns)), (0,) * len(columns)
-    return Statistic(name, fields, nothing, lift, combine=_add, inverse=_subtract, rows=ADD_INTS, rare=rare)
+    dtypes, nothing = (INT64,) * columns, (0,) * columns
+    return Statistic(name, dtypes, nothing, lift, combine=_add, inverse=_subtract, rows=ADD_INTS, rare=rare)
 
 
 #: How many values are not NULL.
-COUNT = _integers("count", ("count",), lambda x: (x.valid.astype(np.int64),))
+COUNT = _integers("count", 1, lambda x: (x.valid.astype(np.int64),))
 
 # --- sums of whole numbers -------------------------------------------------------------------------------------------
 # A number is cut into limbs of 32 bits, and every limb summed alone, in 64 bits and without carries: 2³¹ partials
@@ -74,7 +71,7 @@ def sum_of_integers(limbs: int) -> Statistic:
             rest = rest >> _LIMB
         return (*columns, rest.astype(np.int64))
 
-    return _integers("sum", tuple(f"limb{limb}" for limb in range(limbs)), lift)
+    return _integers("sum", limbs, lift)
 
 
 def limbs_for(type_: DataType) -> int:
@@ -112,7 +109,7 @@ NAN, POSITIVE, NEGATIVE = (1 << _FIELD * n for n in range(3))
 
 SUM_OF_DOUBLES = Statistic(
     name="sum",
-    fields=(double("sum"),),
+    dtypes=(FLOAT64,),
     identity=(0.0,),
     lift=lambda x: (np.where(x.valid & np.isfinite(x.values.astype(np.float64)), x.values, 0.0).astype(np.float64),),
     combine=_add,
@@ -129,7 +126,7 @@ def _flag_nonfinite(x: Values) -> Columns:
 
 
 #: How many partials hold NaN, ∞ and −∞.
-NONFINITE = _integers("nonfinite", ("nonfinite",), _flag_nonfinite, rare=True)
+NONFINITE = _integers("nonfinite", 1, _flag_nonfinite, rare=True)
 
 
 def ieee_sum(finite: NDArray[np.float64], nonfinite: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -165,12 +162,9 @@ def nan_greatest(extremes: NDArray[np.float64], nonfinite: NDArray[np.int64], gr
     return np.where((extremes == np.inf) & ~has_infinity, np.nan, extremes)
 
 
-# --- least and greatest ----------------------------------------------------------------------------------------------
-
-
 def extreme(type_: DataType, greatest: bool) -> Statistic:
     """The least or greatest value that is not NULL. Whether there is one at all is what COUNT tells."""
-    if [field.dtype for field in ordered_fields("value", type_)] == [np.int64]:
+    if nothing_ordered(type_) == (0,):
         return _extreme_of_numbers(type_.is_floating, greatest)
     return extreme_record((), type_, greatest)
 
@@ -189,7 +183,7 @@ def _extreme_of_numbers(floating: bool, greatest: bool) -> Statistic:
 
     return Statistic(
         name="max" if greatest else "min",
-        fields=(double("value") if floating else integer("value"),),
+        dtypes=(FLOAT64 if floating else INT64,),
         identity=(nothing,),
         lift=lift,
         combine=lambda left, right: (choose(left[0], right[0]),),
@@ -209,11 +203,9 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
 
     Without a y, those with a NULL x do not.
     """
-    by_fields = tuple(field for n, kind in enumerate(by) for field in ordered_fields(f"by{n}", kind))
-    value_fields = ordered_fields("value", type_)
-    fields = (integer("present"), *by_fields, integer("has_value"), *value_fields)
-    nothing = (0 if greatest else 1, *(value for kind in by for value in filler(kind)), 0, *filler(type_))
-    present = 1 if greatest else 0
+    present, no_value = 1 if greatest else 0, nothing_ordered(type_)
+    nothing = (1 - present, *(value for kind in by for value in nothing_ordered(kind)), 0, *no_value)
+    dtypes = tuple(OBJECT if isinstance(value, str | bytes) else INT64 for value in nothing)
 
     def lift(x: Values, *ys: Values) -> Columns:
         counts = np.logical_and.reduce([y.valid for y in ys]) if ys else x.valid
@@ -221,14 +213,11 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
             np.full(len(x.valid), present),
             *(column for y, kind in zip(ys, by, strict=True) for column in to_ordered(y.values, kind)),
             x.valid.astype(np.int64),
-            *(
-                np.where(x.valid, column, _as_object(value))
-                for column, value in zip(to_ordered(x.values, type_), filler(type_), strict=True)
-            ),
+            *(np.where(x.valid, *each) for each in zip(to_ordered(x.values, type_), no_value, strict=True)),
         ]
         return tuple(
-            np.where(counts, column, _as_object(value)).astype(field.dtype)
-            for column, value, field in zip(columns, nothing, fields, strict=True)
+            np.where(counts, column, value).astype(dtype)
+            for column, value, dtype in zip(columns, nothing, dtypes, strict=True)
         )
 
     def combine(left: Columns, right: Columns) -> Columns:
@@ -243,17 +232,13 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
     compiled = GREATEST_INTS if greatest else LEAST_INTS
     return Statistic(
         name="max_by" if greatest else "min_by",
-        fields=fields,
+        dtypes=dtypes,
         identity=nothing,
         lift=lift,
         combine=combine,
         selective=True,
-        rows=compiled if all(field.dtype == np.int64 for field in fields) else None,
+        rows=compiled if OBJECT not in dtypes else None,
     )
-
-
-def _as_object(value: Any) -> Any:
-    return np.array(value, dtype=object) if isinstance(value, str | bytes) else value
 
 
 # --- moments ---------------------------------------------------------------------------------------------------------
@@ -278,7 +263,7 @@ def _merge_moments(left: Columns, right: Columns) -> Columns:
 #: Count, mean, and sum of squared distances from the mean.
 MOMENTS = Statistic(
     name="moments",
-    fields=(double("n"), double("mean"), double("m2")),
+    dtypes=(FLOAT64, FLOAT64, FLOAT64),
     identity=(0.0, 0.0, 0.0),
     lift=_lift_moments,
     combine=_merge_moments,

@@ -157,8 +157,6 @@ class SparseWindows:
         records = {name: self._records.get(name) or each.empty(rows) for name, each in self.statistics.items()}
         return KernelPartials(self._slices - self.first, self._keys, records)
 
-    # --- taking in and answering -------------------------------------------------------------------------------------
-
     def slide(
         self, partials: KernelPartials, slices: int, starts: ArrayLike, due: ArrayLike | None = None
     ) -> AnswerRows:
@@ -187,8 +185,6 @@ class SparseWindows:
             held, late = records_at(columns, at[known]), records_at(records[name], known)
             write_records(columns, at[known], self.statistics[name].combine(held, late))
         self._insert(keys[~known], sequences[~known], {name: records_at(records[name], ~known) for name in records})
-
-    # --- partials ----------------------------------------------------------------------------------------------------
 
     def _codes(self, keys: Ints, slices: Ints) -> Ints:
         """Numbers that are ordered like (key, slice)."""

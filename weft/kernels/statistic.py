@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DataType, Kind
-from weft.arrays.ordinals import from_ordered_bits, joined_words, ordered_bits, takes_two_words, words_of
+from weft.arrays.ordinals import from_ordered_bits, is_text, joined_words, ordered_bits, takes_two_words, words_of
 from weft.kernels.arithmetic import RowArithmetic
 
 Array: TypeAlias = NDArray[Any]
@@ -36,11 +36,7 @@ class Values(NamedTuple):
     valid: NDArray[np.bool_]
 
 
-class StatisticField(NamedTuple):
-    """A column of a statistic."""
-
-    name: str
-    dtype: np.dtype[Any]
+INT64, FLOAT64, OBJECT = np.dtype(np.int64), np.dtype(np.float64), np.dtype(object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +48,9 @@ class Statistic:
     """
 
     name: str
-    fields: tuple[StatisticField, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    """Those of its columns."""
+
     identity: tuple[Any, ...]
 
     lift: Callable[..., Columns]
@@ -68,7 +66,7 @@ class Statistic:
 
     commutative: bool = True
     rows: RowArithmetic | None = None
-    """The same algebra, compiled; then all fields are 64-bit integers, or all are 64-bit floats."""
+    """The same algebra, compiled; then all columns are 64-bit integers, or all are 64-bit floats."""
 
     rare: bool = False
     """Almost every record is the identity."""
@@ -79,9 +77,9 @@ class Statistic:
         A block is one piece of memory that compiled code takes as it is: row by row, and in a row column by column.
         """
         if self.rows is None or len(shape) == 1:
-            return tuple(np.empty(shape, dtype=field.dtype) for field in self.fields)
-        block = np.empty((shape[0], len(self.fields), *shape[1:]), dtype=self.fields[0].dtype)
-        return tuple(block[:, c] for c in range(len(self.fields)))
+            return tuple(np.empty(shape, dtype=dtype) for dtype in self.dtypes)
+        block = np.empty((shape[0], len(self.dtypes), *shape[1:]), dtype=self.dtypes[0])
+        return tuple(block[:, c] for c in range(len(self.dtypes)))
 
     def empty(self, *shape: int) -> Columns:
         """As many identities as the shape says."""
@@ -95,13 +93,13 @@ class Statistic:
 
     @property
     def bytes_per_record(self) -> int:
-        return sum(field.dtype.itemsize for field in self.fields)
+        return sum(dtype.itemsize for dtype in self.dtypes)
 
     @property
     def ufunc(self) -> np.ufunc | None:
         """The NumPy function that combines each column by itself, if there is one."""
         ufunc = self.rows.ufunc if self.rows is not None else None
-        return ufunc if len(self.fields) == 1 or ufunc is np.add else None
+        return ufunc if len(self.dtypes) == 1 or ufunc is np.add else None
 
 
 def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], number_of_groups: int) -> Columns:
@@ -143,43 +141,20 @@ def are_identities(statistic: Statistic, records: Columns) -> NDArray[np.bool_]:
     return np.asarray(np.logical_and.reduce(same), dtype=bool)
 
 
-def integer(name: str) -> StatisticField:
-    return StatisticField(name, np.dtype(np.int64))
-
-
-def double(name: str) -> StatisticField:
-    return StatisticField(name, np.dtype(np.float64))
-
-
-def python_object(name: str) -> StatisticField:
-    return StatisticField(name, np.dtype(object))
-
-
 #: The topmost bit of a word.
 _HALF = np.int64(-(2**63))
 
 
-def ordered_fields(name: str, type_: DataType) -> tuple[StatisticField, ...]:
-    """The columns that values of a type take for comparing."""
-    if type_.kind in (Kind.STRING, Kind.BINARY):
-        return (python_object(name),)
-    if takes_two_words(type_):
-        return (integer(f"{name}_high"), integer(f"{name}_low"))
-    return (integer(name),)
-
-
-def filler(type_: DataType) -> tuple[Any, ...]:
-    """What stands in those columns where there is no value."""
-    if type_.kind is Kind.STRING:
-        return ("",)
-    if type_.kind is Kind.BINARY:
-        return (b"",)
+def nothing_ordered(type_: DataType) -> tuple[Any, ...]:
+    """What the columns in which values of a type are compared hold where there is no value."""
+    if is_text(type_):
+        return ("",) if type_.kind is Kind.STRING else (b"",)
     return (0, 0) if takes_two_words(type_) else (0,)
 
 
 def to_ordered(values: Array, type_: DataType) -> Columns:
     """Values as columns that compare as they do. Entries that are NULL may hold anything of the right type."""
-    if type_.kind in (Kind.STRING, Kind.BINARY):
+    if is_text(type_):
         return (np.asarray(values, dtype=object),)
     if takes_two_words(type_):
         low, high = words_of(values).T

@@ -159,7 +159,7 @@ class _CohortGroups:
 
     def bytes_for(self, keys: int) -> int:
         """About the memory that a number of groups needs."""
-        fields = sum(len(measure.statistic.fields) for measure in self.measures.values())
+        fields = sum(len(measure.statistic.dtypes) for measure in self.measures.values())
         return 8 * fields * max(keys, len(self._counts))
 
     def present(self) -> NDArray[np.int64]:

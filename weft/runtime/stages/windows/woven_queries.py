@@ -152,7 +152,7 @@ def _extreme(function: str, statistic: Statistic, text: str, type_: DataType) ->
             (column,),
             lambda read: _where(lambda values: ~np.isnan(values), read[0], identity),
         )
-    if len(statistic.fields) > 1:
+    if len(statistic.dtypes) > 1:
         # Text, and numbers beyond 64 bits.
         return Measure(column, statistic, (column,), lambda read: statistic.lift(physical(plain(read[0]), type_)))
     column = f"{function}({_whole(text, type_)})"
