@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.weaving.inclusion_exclusion import meet, rate_by_inclusion_exclusion
 from tests.windows.strategies import edge_sets, edges_by_force, period_of, window_sets
 from weft.algebra import Window
 from weft.windows.counting import (
@@ -17,10 +18,9 @@ from weft.windows.counting import (
     edge_rate,
     estimated_edge_rate,
     exact_edge_rate,
-    rate_by_inclusion_exclusion,
     uncovered,
 )
-from weft.windows.slicing import EdgeSet, ResidueClass, edges_between, meet, reduced, shared_edges
+from weft.windows.slicing import EdgeSet, ResidueClass, edges_between, reduced, shared_edges
 
 # They all divide 2,520, so that brute force is quick.
 MODULI = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 18, 20, 21, 24, 28, 30, 35, 36, 40, 42, 45, 60)

@@ -3,14 +3,13 @@
 The *edge rate* E is the share of all instants that are edges, an exact fraction; a composite slide CS holds E·CS edges.
 There are as many ways to it as there are shapes of workloads:
 
-    method                exact   time                               memory        suits
-    bit set               yes     CS, and the edges in it            a bit a tick  a short CS, however many classes
-    inclusion-exclusion   yes     distinct meets, 2ⁿ at worst        the same      a handful of classes
-    conditioning          yes     see below                          by effort     a huge CS: 300 slides below 1,000
-    estimate              1e-4    horizon, and the edges in it       a horizon     where nothing else finishes
+    method         exact   time                          memory        suits
+    bit set        yes     CS, and the edges in it       a bit a tick  a short CS, however many classes
+    conditioning   yes     see below                     by effort     a huge CS: 300 slides below 1,000
+    estimate       1e-4    horizon, and the edges in it  a horizon     where nothing else finishes
 
-`edge_rate` takes the first that suits. Inclusion and exclusion over slides alone is formula F1 of Shein and
-Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window Aggregations".
+`edge_rate` takes the first that suits. (Formula F1 of Shein and Chrysanthis, inclusion and exclusion over slides, is in
+`lab/weaving/inclusion_exclusion.py`.)
 
 **Conditioning** (`uncovered`). Write the moduli as products of powers of a few pairwise coprime *bases* (their prime
 factors would do; a coarser base needs no factoring and branches less). By the Chinese remainder theorem an instant is a
@@ -36,7 +35,7 @@ The problem is NP-hard, so some sets need too long; `uncovered` gives up after a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -45,7 +44,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from weft.windows.slicing import EdgeSet, ResidueClass, grid_of, meet
+from weft.windows.slicing import EdgeSet, ResidueClass, grid_of
 
 #: A set of small integers (numbers of classes, or of bases) as the bits of one integer.
 Bits = int
@@ -262,10 +261,8 @@ def exact_edge_rate(edges: EdgeSet, effort: int | None = None) -> Fraction | Non
     if not edges:
         return Fraction(0)
     unit, classes = _in_units(edges)
-    if len(classes) <= _FEW_CLASSES:
-        return rate_by_inclusion_exclusion(classes) / unit
     period = lcm(*{edge_class.modulus for edge_class in classes})
-    if period <= _SHORT_PERIOD:
+    if len(classes) > _FEW_CLASSES and period <= _SHORT_PERIOD:
         return Fraction(_count_between(classes, 0, period), period * unit)
     if effort is not None and len(classes) > _MOST_CLASSES:
         return None
@@ -273,31 +270,6 @@ def exact_edge_rate(edges: EdgeSet, effort: int | None = None) -> Fraction | Non
         return (1 - uncovered(classes, effort if effort is not None else 1 << 62)) / unit
     except EffortExceededError:
         return None
-
-
-def rate_by_inclusion_exclusion(edges: Iterable[ResidueClass]) -> Fraction:
-    """Edges per tick, as the sum over all non-empty sets X of classes of ± 1/period of their meet, if they do meet.
-
-        E  =  Σ 1/mᵢ  −  Σ [they meet]/lcm(mᵢ, mⱼ)  +  Σ …          (+ for an odd number of classes)
-
-    Sets with the same meet are one term: adding a class costs one meet for each different meet before it.
-
-    >>> rate_by_inclusion_exclusion([ResidueClass(5, 0), ResidueClass(5, 3), ResidueClass(4, 0), ResidueClass(4, 1)])
-    Fraction(7, 10)
-    """
-    terms: dict[ResidueClass, int] = {}
-    for edge_class in edges:
-        change = {edge_class: 1}
-        for term, coefficient in terms.items():
-            common = meet(term, edge_class)
-            if common is not None:
-                change[common] = change.get(common, 0) - coefficient
-        for term, coefficient in change.items():
-            total = terms.pop(term, 0) + coefficient
-            if total:
-                terms[term] = total
-    period = lcm(*{term.modulus for term in terms})
-    return Fraction(sum(coefficient * (period // term.modulus) for term, coefficient in terms.items()), period)
 
 
 def estimated_edge_rate(edges: EdgeSet, horizon: int = _HORIZON) -> Fraction:

@@ -56,23 +56,6 @@ def residue_class(modulus: int, instant: int) -> ResidueClass:
     return ResidueClass(modulus, instant % modulus)
 
 
-def meet(left: ResidueClass, right: ResidueClass) -> ResidueClass | None:
-    """The instants that two classes have in common: again a class, or None if there are none.
-
-    They meet iff the gcd of the moduli divides the difference of the residues; where is said by Chinese remainders.
-
-    >>> meet(ResidueClass(6, 0), ResidueClass(9, 3))
-    ResidueClass(modulus=18, residue=12)
-    """
-    common = gcd(left.modulus, right.modulus)
-    difference = right.residue - left.residue
-    if difference % common:
-        return None
-    step = right.modulus // common
-    turns = difference // common * pow(left.modulus // common, -1, step) % step
-    return ResidueClass(left.modulus * step, left.residue + turns * left.modulus)
-
-
 def reduced(classes: Iterable[ResidueClass]) -> EdgeSet:
     """The same instants by the fewest of the given classes: one that lies inside another adds nothing.
 

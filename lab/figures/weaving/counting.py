@@ -17,9 +17,10 @@ from time import process_time
 import numpy as np
 
 from bench import charts, report
+from lab.weaving.inclusion_exclusion import rate_by_inclusion_exclusion
 from lab.weaving.workloads import factors_of
 from weft.algebra import Window
-from weft.windows.counting import exact_edge_rate, rate_by_inclusion_exclusion
+from weft.windows.counting import exact_edge_rate
 from weft.windows.slicing import EdgeSet, shared_edges
 
 PAPER_RATIO = 60_000

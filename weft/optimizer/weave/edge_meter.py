@@ -7,8 +7,8 @@ meters do that:
                   has in common with another one is a walk along the one with fewer edges, probing the bits of the
                   other (Guirguis calls it probing reorder); two crowded trees are compared 64 ticks at a time, and
                   two single windows by arithmetic (`Progressions`).
-    ClassMeter    residue classes, counted by inclusion and exclusion or by conditioning (`weft/windows`): exact for
-                  periods of any length, one pair at a time.
+    ClassMeter    residue classes, counted by conditioning (`weft/windows`): exact for periods of any length, one pair
+                  at a time.
 
 `exact_meter` takes bits when the period is short enough and classes when trees are few. Hundreds of unrelated slides
 are neither; then `estimating_meter` counts over a horizon, at the same place on the clock for all trees, and the plan
