@@ -12,7 +12,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from bench.aggregate_measurements.workload import FLIGHTS
-from weft.demo.workload import write_parquet
+from weft.demo import write_parquet
 
 #: The first instant, a whole minute, and how much event time a file of readings covers.
 BEGIN = 1_700_000_040_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.network_workloads.query import WorkloadQuery
-from weft.demo.workload import streams, write_parquet
+from weft.demo import streams, write_parquet
 
 SEED = 2013
 

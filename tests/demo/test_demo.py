@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.demo.show import prepare
-from weft.demo.workload import ALL, queries
+from weft.demo import ALL, prepare, queries
 from weft.loom import Loom
 
 _HOUR = 3_600_000_000

@@ -238,8 +238,7 @@ def demo(
     as_json: output.JsonOption = False,
 ) -> None:
     """Replay a year of flights and weather under many queries, and show the answers and what they cost."""
-    from weft.demo.show import run
-    from weft.demo.workload import ALL
+    from weft.demo import ALL, run
 
     count = ALL if queries is None else queries
     with output.reporting_failures(as_json):
