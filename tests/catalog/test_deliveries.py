@@ -18,7 +18,7 @@ def member(name: str) -> Query:
 
 
 def representative(name: str) -> Representative:
-    return Representative(name, "g1", 2, 0, query(name), {"reach": 7})
+    return Representative(name, "g1", 2, 0, query(name), '{"reach":7}')
 
 
 def test_representatives_run_in_the_place_of_members(catalog: Catalog) -> None:

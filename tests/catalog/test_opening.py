@@ -43,7 +43,7 @@ def test_the_writer_syncs_normally_and_checks_foreign_keys(catalog: Catalog) -> 
     assert catalog._database.execute("PRAGMA synchronous") == [(1,)]
     assert catalog._database.execute("PRAGMA foreign_keys") == [(1,)]
     with pytest.raises(CatalogError, match="FOREIGN KEY"):
-        catalog._database.execute("INSERT INTO streams (id, bound) VALUES (77, '')")
+        catalog._database.execute("INSERT INTO definitions (id, document, member) VALUES (77, '', 0)")
 
 
 def test_reading_needs_a_catalog_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_truncated_file_is_refused(filled: Path) -> None:
 
 def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
     with closing(sqlite3.connect(filled)) as connection, connection:
-        connection.execute("UPDATE queries SET bound = '[[\"Unheard\",1]]' WHERE id = 5")
+        connection.execute("UPDATE definitions SET document = '[[\"Unheard\",1]]' WHERE id = 5")
         schema.write_checksums(connection)
     with Catalog.open(filled.parent) as catalog:
         assert catalog.query("q2") == query("q2")
@@ -130,20 +130,20 @@ def test_a_bound_form_that_cannot_be_read_names_its_query(filled: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "damage"),
     [
-        ("queries", "UPDATE queries SET text = text || ' ' WHERE id = 5"),
-        ("queries", "DELETE FROM queries WHERE id = 5"),
-        ("streams", "UPDATE streams SET bound = replace(bound, '0', '1')"),
+        ("definitions", "UPDATE definitions SET document = document || ' ' WHERE id = 5"),
+        ("definitions", "DELETE FROM definitions WHERE id = 5"),
+        ("definitions", "UPDATE definitions SET document = replace(document, '0', '1') WHERE id = 1"),
         ("names", "UPDATE names SET name = 'Q3' WHERE id = 5"),
         ("dependencies", "DELETE FROM dependencies WHERE reader = 5"),
         ("settings", "INSERT INTO settings (key, value) VALUES ('sharing', '\"off\"')"),
-        ("checksums", "DELETE FROM checksums WHERE name = 'views'"),
-        ("checksums", "UPDATE checksums SET total = total + 1 WHERE name = 'views'"),
+        ("checksums", "DELETE FROM checksums WHERE name = 'definitions'"),
+        ("checksums", "UPDATE checksums SET total = total + 1 WHERE name = 'definitions'"),
     ],
 )
 def test_a_value_that_is_not_as_it_was_written_is_noticed(filled: Path, write: bool, table: str, damage: str) -> None:
     with closing(sqlite3.connect(filled)) as connection, connection:
         assert connection.execute(damage).rowcount == 1
-    named = "views" if table == "checksums" else table
+    named = "definitions" if table == "checksums" else table
     with pytest.raises(CatalogError, match=f"the checksum of its table '{named}' differs.*restore"):
         Catalog.open(filled.parent, write=write)
 

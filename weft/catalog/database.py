@@ -41,7 +41,7 @@ class Database:
         self._turn = threading.RLock()
         #: What the file looked like when it was opened as one that cannot change; None for any other way of opening.
         self._frozen: object = None
-        with self._explained():
+        with self.explained():
             self._connection = self._open_for_writing() if write else self._open_for_reading()
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Database:
 
     def execute(self, statement: str, parameters: Sequence[object] = ()) -> list[Row]:
         """Run one statement, in the current transaction or in one of its own, and return its rows."""
-        with self._turn, self._explained():
+        with self._turn, self.explained():
             if self._depth and not self._connection.in_transaction:
                 raise CatalogError(f"an error has ended the transaction on {self.path}; leave it and start again")
             if self._frozen is not None and not self._depth and self._frozen != self._fingerprint():
@@ -68,7 +68,7 @@ class Database:
         """Run one change on a connection of its own, which a reader may do too, and return its rows."""
         if self.writable:
             return self.execute(statement, parameters)
-        with self._explained(), closing(_connect(self.path, "mode=rw")) as connection:
+        with self.explained(), closing(_connect(self.path, "mode=rw")) as connection:
             return connection.execute(statement, parameters).fetchall()
 
     @contextmanager
@@ -200,7 +200,8 @@ class Database:
         return seen.st_ino, seen.st_size, seen.st_mtime_ns, self._wal().exists()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def explained(self) -> Iterator[None]:
+        """Turn what the file or SQLite refuses inside into a CatalogError."""
         try:
             yield
         except sqlite3.Error as error:

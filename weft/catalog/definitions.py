@@ -6,19 +6,17 @@ number: what is stored under a number never changes and no number is used twice,
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
-from weft.algebra import Answers, Definition, Query, Relation, Stream, Table, View
-from weft.algebra.codec import dumps
+from weft.algebra import Answers, Definition, Query, Stream, Table, View
+from weft.algebra.codec import dumps, register
 from weft.algebra.properties import leaves, name_of
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.database import Database, Row
+from weft.catalog.database import Database
 from weft.sql.names import folder_of, listed
 
 
@@ -27,7 +25,7 @@ class Representative:
     """A query that runs for all members of a group of queries, whose answers are published under the group's name.
 
     A group has a new epoch when what runs for it changes, and an epoch has several parts if no single query gives the
-    answers of all members. `about` is what the publisher of its rows has to know, as plain data.
+    answers of all members. `about` is what the publisher of its rows has to know, as JSON.
     """
 
     name: str
@@ -35,27 +33,20 @@ class Representative:
     epoch: int
     part: int
     query: Query
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: str = ""
 
 
 _Stored: TypeAlias = Definition | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
 
 
-#: For each kind of definition the table and the columns that hold it.
-_COLUMNS: Final[dict[type[_Stored], tuple[str, tuple[str, ...]]]] = {
-    Stream: ("streams", ("bound",)),
-    Table: ("tables", ("bound",)),
-    View: ("views", ("text", "bound")),
-    Query: ("queries", ("text", "bound", "clock", "sharing", "sink", "member", "folder")),
-    Representative: ("representatives", ("stream", "epoch", "part", "about", "bound")),
-}
+register(Representative)
 
 #: The kinds whose names statements can say.
 _NAMED: Final = (Stream, Table, View, Query)
 
 _RUNNING: Final = """
-    SELECT name, id FROM names LEFT JOIN queries USING (id)
+    SELECT name, id FROM names JOIN definitions USING (id)
     WHERE kind = 'representative'
        OR kind = 'query' AND (NOT member OR EXISTS (SELECT 1 FROM dependencies WHERE read = id))
     ORDER BY id
@@ -72,15 +63,15 @@ class Definitions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._decoded: dict[type[_Stored], dict[int, Any]] = {kind: {} for kind in _COLUMNS}
+        self._decoded: dict[type[_Stored], dict[int, Any]] = {kind: {} for kind in (*_NAMED, Representative)}
         # SQLite would hand out a number again after a rollback, so the only writer counts.
         ((last,),) = database.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'names'")
         self._numbers = count(last + 1)
 
     def add(self, definition: _Stored) -> None:
         """Store `definition`; CatalogError if its name is taken, or if it reads what is not there."""
-        word, (table, columns) = _word(type(definition)), _COLUMNS[type(definition)]
-        with self._database.change():
+        word = _word(type(definition))
+        with self._database.change(), self._database.explained():
             taken = "SELECT kind, name FROM names WHERE key = ?"
             for owner, spelling in self._database.execute(taken, (definition.name.lower(),)):
                 raise CatalogError(
@@ -95,9 +86,11 @@ class Definitions:
             )
             for read in reads:
                 self._database.execute("INSERT INTO dependencies (reader, read) VALUES (?, ?)", (number, read))
+            sink = definition.sink if isinstance(definition, Query) else None
+            is_member = sink is not None and sink.format == "subscribers"
             self._database.execute(
-                f"INSERT INTO {table} (id, {', '.join(columns)}) VALUES (?{', ?' * len(columns)})",
-                (number, *self._columns(definition)),
+                "INSERT INTO definitions (id, document, member, folder) VALUES (?, ?, ?, ?)",
+                (number, self._document(definition), is_member, folder_of(sink)),
             )
             self._decoded[type(definition)][number] = definition
 
@@ -150,7 +143,7 @@ class Definitions:
 
     def members(self) -> dict[str, int]:
         """The number of every query whose answers go to subscribers, by name."""
-        return dict(self._database.execute("SELECT name, id FROM names JOIN queries USING (id) WHERE member"))
+        return dict(self._database.execute("SELECT name, id FROM names JOIN definitions USING (id) WHERE member"))
 
     def running_numbers(self) -> dict[str, int]:
         """A number for every query that is evaluated, by name, in the order of creation: queries and representatives.
@@ -174,7 +167,7 @@ class Definitions:
 
     def find_writer(self, folder: str) -> str | None:
         """The name of the query that writes its answers to a folder: see `weft/sql/names.py`."""
-        rows = self._database.execute("SELECT name FROM names JOIN queries USING (id) WHERE folder = ?", (folder,))
+        rows = self._database.execute("SELECT name FROM names JOIN definitions USING (id) WHERE folder = ?", (folder,))
         return rows[0][0] if rows else None
 
     def known_names(self) -> list[str]:
@@ -208,52 +201,28 @@ class Definitions:
         decoded: dict[int, D] = self._decoded[kind]
         missing = {number for number in numbers if number not in decoded}
         if missing:
-            table, columns = _COLUMNS[kind]
             # New ones have the highest numbers, so this reads little that is not wanted.
             rows = self._database.execute(
-                f"SELECT id, name, {', '.join(columns)} FROM names JOIN {table} USING (id) WHERE id BETWEEN ? AND ?",
+                "SELECT id, name, document FROM names JOIN definitions USING (id) WHERE id BETWEEN ? AND ?",
                 (min(missing), max(missing)),
             )
             source = cache(lambda name: self.find(name) or self.get(Stream, name))
-            decoded.update((row[0], self._decode(kind, row, source)) for row in rows if row[0] in missing)
+            for number, name, document in rows:
+                if number in missing:
+                    decoded[number] = self._database.decode(f"{_word(kind)} '{name}'", document, source)
         return [decoded[number] for number in numbers]
 
-    def _decode(self, kind: type[_Stored], row: Row, source: Callable[[str], object]) -> Any:
-        """The definition of that kind in a row of number, name and columns; `source` finds what it only names."""
-        _, name, *columns = row
-        decode = self._database.decode
-        what = f"{_word(kind)} '{name}'"
-        if kind in (Stream, Table):
-            (bound,) = columns
-            return decode(what, bound)
-        if kind is Representative:
-            stream, epoch, part, about, bound = columns
-            return Representative(name, stream, epoch, part, decode(what, bound), json.loads(about))
-        if kind is View:
-            text, bound = columns
-            return View(name, text, decode(what, bound, source))
-        text, bound, clock, sharing, sink, *_ = columns
-        return Query(name, decode(what, bound, source), clock, text, bool(sharing), decode(what, sink))
+    def _document(self, definition: _Stored) -> str:
+        """A definition as text, in which the streams and tables that it reads are only named.
 
-    def _columns(self, definition: _Stored) -> Row:
-        """What goes into the columns of the definition's kind."""
-        if isinstance(definition, Stream | Table):
-            return (dumps(definition),)
-        if isinstance(definition, Representative):
-            # Whole, with the streams it was made for: members may go, and streams after them, before it does.
-            each = definition
-            return each.stream, each.epoch, each.part, json.dumps(each.about), dumps(each.query)
-        bound = self._bound(definition.relation)
-        if isinstance(definition, View):
-            return definition.text, bound
-        query, sink = definition, dumps(definition.sink)
-        is_member = query.sink is not None and query.sink.format == "subscribers"
-        return query.text, bound, query.clock, query.sharing, sink, is_member, folder_of(query.sink)
-
-    def _bound(self, relation: Relation) -> str:
-        """A relation as text, in which the registered streams and tables are only named."""
-        sources = {id(leaf): leaf for leaf in leaves(relation) if isinstance(leaf, Stream | Table)}
-        return dumps(relation, {key: each.name for key, each in sources.items() if each == self.find(each.name)})
+        A representative is written whole: its members may go, and streams after them, before it does.
+        """
+        given: dict[int, str] = {}
+        if isinstance(definition, View | Query):
+            definition.text.encode()  # JSON would write a lone surrogate, which no file and no terminal takes
+            sources = {id(leaf): leaf for leaf in leaves(definition.relation) if isinstance(leaf, Stream | Table)}
+            given = {key: each.name for key, each in sources.items() if each == self.find(each.name)}
+        return dumps(definition, given)
 
     def _reads(self, definition: _Stored) -> set[int]:
         """The numbers of what a definition reads, and so keeps from being dropped."""

@@ -20,7 +20,7 @@ from zlib import crc32
 APPLICATION_ID: Final = 0x77656674
 
 #: The version of the schema, in the header too (`PRAGMA user_version`). Files of other versions are refused.
-VERSION: Final = 10
+VERSION: Final = 11
 
 #: Tables without a sum: no answer depends on statistics, other processes write requests, a commit has the digest of its
 #: plan, and the index of computations is checked when it is read, and planned again.
@@ -48,35 +48,15 @@ CREATE TABLE dependencies (
 ) WITHOUT ROWID;
 CREATE INDEX dependencies_by_read ON dependencies (read);
 
-CREATE TABLE streams (id INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE, bound TEXT NOT NULL);
-CREATE TABLE tables (id INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE, bound TEXT NOT NULL);
-CREATE TABLE views (
-    id    INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
-    text  TEXT NOT NULL,
-    bound TEXT NOT NULL
+-- A member is a query whose answers go to subscribers. `folder` is where the answers of a query are written, as
+-- `weft/sql/names.py` names it.
+CREATE TABLE definitions (
+    id       INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
+    document TEXT NOT NULL,
+    member   INTEGER NOT NULL,
+    folder   TEXT
 );
-
--- A member's answers go to subscribers. `folder` is where answers are written, as `weft/sql/names.py` names it.
-CREATE TABLE queries (
-    id      INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
-    text    TEXT NOT NULL,
-    bound   TEXT NOT NULL,
-    clock   TEXT,
-    sharing INTEGER NOT NULL,
-    sink    TEXT NOT NULL,
-    member  INTEGER NOT NULL,
-    folder  TEXT
-);
-CREATE INDEX queries_by_folder ON queries (folder) WHERE folder IS NOT NULL;
-
-CREATE TABLE representatives (
-    id     INTEGER PRIMARY KEY REFERENCES names (id) ON DELETE CASCADE,
-    stream TEXT NOT NULL,
-    epoch  INTEGER NOT NULL,
-    part   INTEGER NOT NULL,
-    about  TEXT NOT NULL,
-    bound  TEXT NOT NULL
-);
+CREATE INDEX definitions_by_folder ON definitions (folder) WHERE folder IS NOT NULL;
 
 -- Where the answers of each member are found, since which cycle, and whether the member has ended with that.
 CREATE TABLE itineraries (

@@ -373,7 +373,7 @@ def begin_epoch(catalog: Catalog, found: GroupRepresentative, stream: str, epoch
     elif found.kind is QueryKind.JOIN:
         by = clock = found.clocks
     ends = tuple(part.ends for part in found.parts)
-    about = msgspec.to_builtins(_About(kind=found.kind, reach=found.reach, by=by, clock=clock, ends=ends))
+    about = msgspec.json.encode(_About(kind=found.kind, reach=found.reach, by=by, clock=clock, ends=ends)).decode()
     parts = []
     for number, part in enumerate(found.parts):
         name = f"{OWN}{stream}.{epoch}" + f".{number}" * (number > 0)
@@ -386,5 +386,5 @@ def begin_epoch(catalog: Catalog, found: GroupRepresentative, stream: str, epoch
 def _running(parts: Iterable[Representative]) -> RunningEpoch:
     listed = sorted(parts, key=lambda each: each.part)
     first, names = listed[0], tuple(each.name for each in listed)
-    about = msgspec.structs.asdict(msgspec.convert(first.about, _About))
+    about = msgspec.structs.asdict(msgspec.json.decode(first.about, type=_About))
     return RunningEpoch(**about, stream=first.stream, epoch=first.epoch, relation=first.query.relation, names=names)
