@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.algebra.secrets import shown, shown_sql, shown_value
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 from weft.runtime.engine_errors import SourceError
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.support.golden import FIXTURES
 from weft import __version__
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 from weft.sql.check import check
 

@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from tests.support.processes import EdgeProcess
-from weft.cli.app import app
+from weft.cli import app
 from weft.delivery import Itinerary, Limits, Message, Publisher, Span
 from weft.delivery.delivery_log import delivery_directory
 from weft.loom import Loom

@@ -22,7 +22,7 @@ from tests.delivery.numbers import publish
 from tests.support.documented_commands import DOCUMENTS, ROOT, Documented, documented
 from tests.support.processes import NatsServer
 from weft.catalog import Catalog
-from weft.cli.app import app
+from weft.cli import app
 from weft.delivery import Itinerary, Publisher, Span
 from weft.delivery.delivery_log import delivery_directory
 from weft.plan.subscription import Subscription

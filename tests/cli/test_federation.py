@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from weft.cli.app import app
+from weft.cli import app
 from weft.federation.live.site_directory import SiteMembership, write_membership
 
 _NOBODY = "nats://127.0.0.1:9/market"

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from weft.cli.app import app
+from weft.cli import app
 
 pytestmark = pytest.mark.spark
 

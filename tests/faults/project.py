@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from tests.runtime.projects import write_rows, write_text
 from tests.runtime.trades_and_quotes import STREAMS, Rows, arrivals
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 
 #: How many files each stream has: before the first stop, before the second, and in all.

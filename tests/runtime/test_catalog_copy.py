@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from tests.runtime.projects import run_to_the_end, write_rows
 from weft.catalog import COPY_FILE
 from weft.catalog.catalog_errors import CatalogError
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 from weft.runtime.engine_errors import EngineError
 

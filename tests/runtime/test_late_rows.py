@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tests.runtime.projects import dead_letters, run_to_the_end, write_rows
 from tests.runtime.workload_run import Run
 from weft.algebra import Value
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from tests.oracle_script import Script
 from tests.runtime.projects import PATIENCE, write_rows
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory

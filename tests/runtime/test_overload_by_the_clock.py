@@ -22,7 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.runtime.projects import PATIENCE
-from weft.cli.app import app
+from weft.cli import app
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weft.algebra import Stream, Table
-from weft.cli.app import app
+from weft.cli import app
 from weft.loom import Loom
 from weft.sql import Code, SqlError
 

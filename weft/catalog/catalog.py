@@ -39,11 +39,10 @@ from typing import Any, Final, Self, cast
 from weft.algebra import Value
 from weft.algebra.codec import dumps, register
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.computations import Computations
 from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions
-from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
+from weft.catalog.room_tables import Computations, Deliveries
 from weft.plan.query_list import QueryList
 from weft.sql import names
 from weft.sql.settings import Settings

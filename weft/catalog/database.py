@@ -58,6 +58,11 @@ class Database:
                 self._connection = self._open_for_reading()
             return self._connection.execute(statement, parameters).fetchall()
 
+    def empty(self, *tables: str) -> None:
+        """Delete all rows of some tables."""
+        for table in tables:
+            self.execute(f"DELETE FROM {table}")
+
     @property
     def changes(self) -> int:
         """How many rows this connection has changed."""

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.small_federation import SmallFederation, stream_statement
-from weft.cli.app import app
+from weft.cli import app
 from weft.federation import FederationError
 from weft.federation.live.coordination import Coordination
 from weft.federation.live.coordinator_requests import asked
