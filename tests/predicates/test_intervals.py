@@ -22,8 +22,7 @@ from weft.predicates.domains import (
     union,
 )
 from weft.predicates.literals import alternatives, requirements
-from weft.predicates.polynomials import Atom, variable
-from weft.predicates.terms import Sum, sum_of
+from weft.predicates.terms import Term
 
 PLACES = [Fraction(n, 2) for n in range(-1, 12)]
 
@@ -56,8 +55,8 @@ def test_sets_of_values_are_sets(left: ValueSet, right: ValueSet) -> None:
     assert len(gaps(left)) == max(len(left.spans) - 1, 0)
 
 
-def subject(step: Fraction) -> Sum:
-    return sum_of(variable(Atom("a", Column("", "a", INT), Domain(Fraction(0), Fraction(5), step))))[0]
+def subject(step: Fraction) -> Term:
+    return Term("a", Column("", "a", INT), Domain(Fraction(0), Fraction(5), step))
 
 
 WHOLE, HALVES = subject(Fraction(1)), subject(Fraction(1, 2))
@@ -65,7 +64,7 @@ WHOLE, HALVES = subject(Fraction(1)), subject(Fraction(1, 2))
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(value_sets, st.sampled_from((WHOLE, HALVES)))
-def test_every_set_is_written_in_one_way_that_means_it(values: ValueSet, about: Sum) -> None:
+def test_every_set_is_written_in_one_way_that_means_it(values: ValueSet, about: Term) -> None:
     own = settled(values, about.domain)
     clauses = requirements(about, own)
     meant = complement(ValueSet(()))

@@ -21,7 +21,7 @@ from weft.predicates.normal_forms import (
     disjunctive_form,
 )
 from weft.predicates.operations import standard_form, under
-from weft.predicates.terms import Sum
+from weft.predicates.terms import Term
 
 
 def examples(count: int, seed: int, is_linear: bool = True) -> Iterator[tuple[World, Known, Known]]:
@@ -84,7 +84,7 @@ def test_boxes_hold_the_same_rows() -> None:
 
 
 def _column(subject: object) -> str:
-    assert isinstance(subject, Sum)
+    assert isinstance(subject, Term)
     return subject.text.removeprefix("s.")
 
 

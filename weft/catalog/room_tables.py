@@ -20,10 +20,10 @@ from weft.plan.network import Changes, Computation, FoundRows, Result, parents_f
 from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.domains import Domain
 from weft.predicates.literals import Triple
-from weft.predicates.polynomials import Atom, Polynomial
-from weft.predicates.terms import Order, Sum, Term
+from weft.predicates.subjects import Order, Polynomial, Sum
+from weft.predicates.terms import Term
 
-register(Triple, Disjunction, PredicateSet, Sum, Term, Order, Polynomial, Atom, Domain)
+register(Triple, Disjunction, PredicateSet, Sum, Term, Order, Polynomial, Domain)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from weft.algebra import Call, Column, DataType, Expression, Literal
-from weft.algebra.types import BIGINT, DATE, INTERVAL, TIMESTAMP
+from weft.algebra.types import BIGINT, BOOLEAN, DATE, INTERVAL, TIMESTAMP
 from weft.explain.query_text import clock_text, duration_text, expression_text
 from weft.plan.canonical import substituted
 from weft.plan.network import CLOCK
 from weft.predicates.clauses import Disjunction
 from weft.predicates.domains import DAY, is_in_calendar
 from weft.predicates.literals import MIRRORED, Triple, bound_text
-from weft.predicates.polynomials import Atom, Monomial, number_text
-from weft.predicates.terms import Order, Subject, Sum, Term, columns_of
+from weft.predicates.subjects import Monomial, Order, Subject, Sum, number_text
+from weft.predicates.terms import Term, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,12 @@ def _literal(literal: Triple, legs: Sequence[Leg]) -> str:
     if bound is None:
         return f"{_subject(subject, legs)} {operator}"
     if isinstance(subject, Order):
-        return f"{_expression(subject.left, legs)} {operator} {_expression(subject.right, legs)}"
-    if isinstance(subject, Term) and isinstance(bound, Fraction):
+        left, right = (_expression(term.expression, legs) for term in subject.terms)
+        return f"{left} {operator} {right}"
+    if isinstance(subject, Term) and subject.expression.type == BOOLEAN:
         is_wanted = bool(bound) == (operator == "=")
         return f"{'' if is_wanted else 'NOT '}{_subject(subject, legs)}"
-    if isinstance(subject, Sum) and subject.atom is None:
+    if isinstance(subject, Sum):
         assert isinstance(bound, Fraction)
         return _comparison(subject, operator, bound, legs)
     return f"{_subject(subject, legs)} {operator} {_value(subject, bound, legs)}"
@@ -99,7 +100,7 @@ def _side(terms: Sequence[tuple[Monomial, Fraction]], legs: Sequence[Leg]) -> st
     texts = []
     for monomial, coefficient in terms:
         factors = [] if abs(coefficient) == 1 else [number_text(abs(coefficient))]
-        texts.append("*".join([*factors, *(_atom(atom, legs) for atom in monomial)]))
+        texts.append("*".join([*factors, *(_subject(term, legs) for term in monomial)]))
     return " + ".join(texts)
 
 
@@ -130,8 +131,8 @@ def _unit(term: Expression, legs: Sequence[Leg]) -> int | None:
 
 def _value(subject: Subject, bound: object, legs: Sequence[Leg]) -> str:
     """A constant beside a subject that is one term."""
-    if isinstance(subject, Sum) and subject.atom is not None and isinstance(bound, Fraction):
-        term = subject.atom.expression
+    if isinstance(subject, Term) and isinstance(bound, Fraction):
+        term = subject.expression
         if term.type == INTERVAL:
             return f"INTERVAL {duration_text(int(bound), TIMESTAMP)}"
         if term.type == BIGINT and _unit(term, legs) == 1 and is_in_calendar(bound):
@@ -141,16 +142,12 @@ def _value(subject: Subject, bound: object, legs: Sequence[Leg]) -> str:
 
 def _subject(subject: Subject, legs: Sequence[Leg]) -> str:
     if isinstance(subject, Sum):
-        return _atom(subject.atom, legs) if subject.atom is not None else _side(subject.polynomial.terms, legs)
+        return _side(subject.polynomial.terms, legs)
     if isinstance(subject, Order):
-        return f"({_expression(subject.left, legs)}, {_expression(subject.right, legs)})"
-    return _expression(subject.expression, legs)
-
-
-def _atom(atom: Atom, legs: Sequence[Leg]) -> str:
-    instant = _instant(atom.expression)
+        return f"({', '.join(_expression(term.expression, legs) for term in subject.terms)})"
+    instant = _instant(subject.expression) if subject.is_exact else None
     if instant is None:
-        return _expression(atom.expression, legs)
+        return _expression(subject.expression, legs)
     clock, slide = instant
     every = duration_text(slide, TIMESTAMP if _unit(clock, legs) == 1 else BIGINT)
     return f"instant({_expression(_plain_clock(clock), legs)}, every {every})"

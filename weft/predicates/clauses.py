@@ -36,7 +36,7 @@ from typing import TypeVar
 
 from weft.predicates.domains import ONLY_NULL, ValueSet, intersection, is_subset, union
 from weft.predicates.literals import IS_NOT_NULL, IS_NULL, Triple, alternatives, null_test, requirements
-from weft.predicates.terms import Subject
+from weft.predicates.subjects import Subject
 
 _Item = TypeVar("_Item")
 
@@ -121,7 +121,7 @@ def literal_implies(left: Triple, right: Triple) -> bool:
         return True
     if right.operator == IS_NOT_NULL and left.operator != IS_NULL:
         # A value of the one subject needs values of all its parts.
-        return set(right.subject.parts) <= set(left.subject.parts)
+        return set(right.subject.terms) <= set(left.subject.terms)
     return left.subject == right.subject and is_subset(left.values, right.values)
 
 
@@ -181,7 +181,7 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
         present = _present(known)
         for subject, values in known.items():
             # What takes part in a comparison that must be TRUE is not NULL.
-            if values.null and present.issuperset(subject.parts):
+            if values.null and present.issuperset(subject.terms):
                 known[subject] = ValueSet(values.spans)
         if any(values.is_empty for values in known.values()):
             return FALSE_SET
@@ -209,7 +209,7 @@ def _taken_in(disjunctions: Iterable[Disjunction], known: dict[Subject, ValueSet
 
 
 def _present(known: Mapping[Subject, ValueSet]) -> set[Subject]:
-    return {part for subject, values in known.items() if not values.null for part in subject.parts}
+    return {term for subject, values in known.items() if not values.null for term in subject.terms}
 
 
 def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Disjunction | None:
@@ -227,10 +227,10 @@ def _reduced(disjunction: Disjunction, known: Mapping[Subject, ValueSet]) -> Dis
 
 def _possible(subject: Subject, known: Mapping[Subject, ValueSet], present: set[Subject]) -> ValueSet:
     """The values that are left to a subject: none but NULL if one of its parts is NULL, not NULL if none of them is."""
-    values, parts = known.get(subject) or subject.domain.everything, subject.parts
-    if any(part in known and not known[part].spans for part in parts):
+    values, terms = known.get(subject) or subject.domain.everything, subject.terms
+    if any(term in known and not known[term].spans for term in terms):
         return intersection(values, ONLY_NULL)
-    return ValueSet(values.spans) if values.null and present.issuperset(parts) else values
+    return ValueSet(values.spans) if values.null and present.issuperset(terms) else values
 
 
 def _resolved(mixed: Iterable[Disjunction]) -> set[Disjunction]:
@@ -251,8 +251,8 @@ def _unmixed(known: Mapping[Subject, ValueSet], given: Mapping[Subject, Disjunct
     telling = {subject: values for subject, values in known.items() if values != subject.domain.everything}
     bare = {subject for subject, values in telling.items() if values == subject.domain.whole}
     others = {subject: values for subject, values in telling.items() if subject not in bare}
-    missing = {part for subject in bare for part in subject.parts if part.domain.nullable} - _present(others)
-    result = [disjunction_with((null_test(part, is_null=False),)) for part in missing]
+    missing = {term for subject in bare for term in subject.terms if term.domain.nullable} - _present(others)
+    result = [disjunction_with((null_test(term, is_null=False),)) for term in missing]
     for subject, values in others.items():
         if subject in given and given[subject].literals[0].values == values:
             result.append(given[subject])

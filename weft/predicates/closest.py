@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from weft.predicates.clauses import Disjunction, PredicateSet, follows_from_one
 from weft.predicates.domains import Cut
-from weft.predicates.terms import Subject
+from weft.predicates.subjects import Subject
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -31,20 +31,21 @@ from weft.predicates import terms
 from weft.predicates.domains import DAY, Domain, Facts, Place, contains, days, domain_of, floating, satisfying
 from weft.predicates.literal_expressions import try_expression
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
-from weft.predicates.polynomials import (
-    Atom,
+from weft.predicates.subjects import (
     Polynomial,
-    Range,
     common_step,
     constant,
     minus,
+    order_of,
     plus,
     product_range,
     range_of,
     scaled,
+    sum_of,
     times,
     variable,
 )
+from weft.predicates.terms import Range, Term, term_of
 
 #: That a polynomial is at most, or at least, a number.
 Guard: TypeAlias = tuple[Polynomial, str, Fraction]
@@ -66,7 +67,7 @@ class Reading:
     polynomial: Polynomial
     range: Range
     step: Fraction
-    atoms: frozenset[Atom]
+    atoms: frozenset[Term]
     guards: tuple[Guard, ...] = ()
 
 
@@ -85,7 +86,7 @@ def read(expression: Expression, facts: Facts) -> Reading | None:
 
 def read_whole(expression: Expression, facts: Facts) -> Reading:
     """An expression of an exact type as a single atom."""
-    atom = terms.atom_of(expression, facts)
+    atom = term_of(expression, facts)
     return Reading(variable(atom), atom.range, atom.step, frozenset({atom}))
 
 
@@ -233,8 +234,7 @@ def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple
             return None
         found |= dict.fromkeys(parts)
     cancelled = (left.atoms | right.atoms) - polynomial.atoms
-    vanished = (terms.sum_of(variable(atom))[0] for atom in sorted(cancelled) if atom.domain.nullable)
-    found |= dict.fromkeys(null_test(subject, is_null=False) for subject in vanished)
+    found |= {null_test(term, is_null=False): None for term in sorted(cancelled) if term.domain.nullable}
     return tuple(found)
 
 
@@ -244,7 +244,7 @@ def _compared(polynomial: Polynomial, operator: str, bound: Fraction) -> tuple[T
     varying = polynomial.varying
     if not varying.terms:
         return () if contains(satisfying(operator, bound), Fraction(0)) else None
-    subject, factor = terms.sum_of(varying)
+    subject, factor = sum_of(varying)
     return literals_of(subject, operator if factor > 0 else MIRRORED[operator], bound / factor) or None
 
 
@@ -256,11 +256,11 @@ def _compared_terms(operator: str, left: Expression, right: Expression, facts: F
     if isinstance(left, Literal):
         return _compared_terms(MIRRORED[operator], right, left, facts)
     if isinstance(right, Literal):
-        return literals_of(terms.term_of(left), operator, place_of(right)) or None
+        return literals_of(term_of(left), operator, place_of(right)) or None
     if terms.text_of(left) == terms.text_of(right):
         # x = x is TRUE wherever x has a value; NaN is equal to itself.
-        return (null_test(terms.subject_of(left, facts), is_null=False),) if operator in ("=", "<=", ">=") else None
-    order, is_turned = terms.order_of(left, right)
+        return (null_test(term_of(left, facts), is_null=False),) if operator in ("=", "<=", ">=") else None
+    order, is_turned = order_of(term_of(left), term_of(right))
     return literals_of(order, MIRRORED[operator] if is_turned else operator, Fraction(0))
 
 

@@ -38,8 +38,8 @@ from typing import TypeAlias
 
 from weft.predicates import clauses, domains, literals
 from weft.predicates.literal_expressions import try_expression
-from weft.predicates.polynomials import Monomial
-from weft.predicates.terms import Order, Subject, Sum, term_of, text_of
+from weft.predicates.subjects import Monomial, Order, Subject, Sum
+from weft.predicates.terms import Term
 
 #: Coefficients by variable, in the order of the names: whole and coprime numbers, none of them zero.
 Coefficients: TypeAlias = tuple[tuple[str, int], ...]
@@ -184,7 +184,7 @@ def _variables(literal: literals.Triple) -> set[str]:
     subject = literal.subject
     if isinstance(subject, Sum):
         return {_name(monomial) for monomial, _ in subject.polynomial.terms}
-    return {text_of(subject.left), text_of(subject.right)} if isinstance(subject, Order) else {subject.text}
+    return {term.text for term in subject.terms}
 
 
 def _name(monomial: Monomial) -> str:
@@ -204,13 +204,17 @@ def _inequalities(predicates: clauses.PredicateSet, related: set[str]) -> Iterat
                 # The coefficients of a subject are whole.
                 coefficients = {_name(monomial): each.numerator for monomial, each in subject.polynomial.terms}
                 yield from linear_comparison(coefficients, literal.operator, bound)
-            if subject.atom is None:
-                for atom in sorted(subject.polynomial.atoms):
-                    yield from linear_comparison({atom.text: 1}, ">=", atom.range[0])
-                    yield from linear_comparison({atom.text: 1}, "<=", atom.range[1])
-        elif bound is not None and isinstance(subject, Order):
-            yield from _compared(text_of(subject.left), literal.operator, text_of(subject.right))
-        elif bound is not None:
+            for term in subject.terms:
+                yield from linear_comparison({term.text: 1}, ">=", term.range[0])
+                yield from linear_comparison({term.text: 1}, "<=", term.range[1])
+        elif bound is None:
+            continue
+        elif isinstance(subject, Order):
+            yield from _compared(subject.left.text, literal.operator, subject.right.text)
+        elif subject.is_exact:
+            assert isinstance(bound, Fraction)
+            yield from linear_comparison({subject.text: 1}, literal.operator, bound)
+        else:
             # A constant without arithmetic is a variable of its own, which has its place among the other constants.
             constants.setdefault(type(bound), set()).add(bound)
             yield from _compared(subject.text, literal.operator, repr(bound))
@@ -228,8 +232,8 @@ class ComparisonLink:
     """A comparison of two inputs, from one side: `target operator factor·origin + shift`."""
 
     name: str
-    origin: Subject
-    target: Subject
+    origin: Sum | Term
+    target: Sum | Term
     operator: str
     factor: Fraction = Fraction(1)
     shift: Fraction = Fraction(0)
@@ -274,7 +278,7 @@ def _links(predicates: clauses.PredicateSet) -> Iterator[ComparisonLink]:
         if operator not in ("<", "<=", "=", ">=", ">"):
             continue
         if isinstance(subject, Order):
-            left, right = term_of(subject.left), term_of(subject.right)
+            left, right = subject.left, subject.right
             if len(left.sources) == len(right.sources) == 1 and left.sources != right.sources:
                 yield ComparisonLink(literal.text, right, left, operator)
                 yield ComparisonLink(literal.text, left, right, literals.MIRRORED[operator])
@@ -336,7 +340,7 @@ def _image(span: domains.Span, link: ComparisonLink) -> domains.Span:
     if high != domain.last:
         operator, place = literals.upper_end(high, domain)
         ends = ends[0], domains.below(place) if operator == "<" else domains.above(place)
-    if not isinstance(link.target, Sum):
+    if not (isinstance(link.target, Sum) or link.target.is_exact):
         return ends
     first, last = (_mapped(cut, link) for cut in ends)
     return (first, last) if link.factor > 0 else (last, first)

@@ -18,11 +18,10 @@ from weft.algebra import Call, DataType, Expression, Kind, Literal
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, HUGEINT, INTERVAL, TIMESTAMP, decimal
 from weft.predicates.domains import DAY, date_of, is_in_calendar
 from weft.predicates.literals import IS_NULL, Triple
-from weft.predicates.polynomials import Atom, Polynomial, decimal_places
-from weft.predicates.terms import Order, Sum
+from weft.predicates.subjects import Monomial, Order, Polynomial, Sum, decimal_places
 
 #: One side of a comparison without its constant: monomials with whole positive factors.
-Side: TypeAlias = tuple[tuple[tuple[Atom, ...], int], ...]
+Side: TypeAlias = tuple[tuple[Monomial, int], ...]
 Sides: TypeAlias = tuple[Expression, Expression]
 
 _MOST_DIGITS = 38
@@ -42,18 +41,23 @@ def try_expression(literal: Triple) -> Expression | None:
     """A literal as an expression, or None if no type is wide enough to compute it exactly."""
     subject, operator, bound = literal.subject, literal.operator, literal.bound
     if bound is None:
-        tests = [Call("is_null", (term,), BOOLEAN) for term in subject.terms]
+        tests = [Call("is_null", (term.expression,), BOOLEAN) for term in subject.terms]
         if operator == IS_NULL:
             return disjunction(tests)
         return conjunction([Call("not", (test,), BOOLEAN) for test in tests])
     if isinstance(subject, Order):
-        return Call(operator, (subject.left, subject.right), BOOLEAN)
+        return Call(operator, (subject.left.expression, subject.right.expression), BOOLEAN)
     if isinstance(subject, Sum):
         assert isinstance(bound, Fraction)
-        return _sum(subject, operator, bound)
+        sides = _direct_sides(subject.polynomial, bound) or _numeric_sides(subject.polynomial, bound)
+        return None if sides is None else Call(operator, sides, BOOLEAN)
     term = subject.expression
-    if isinstance(bound, Fraction):
+    if term.type == BOOLEAN:
         return term if bool(bound) == (operator == "=") else Call("not", (term,), BOOLEAN)
+    if isinstance(bound, Fraction):
+        if term.type == TIMESTAMP and not is_in_calendar(bound):
+            term = _number(term)  # no text could show such a constant as a time
+        return Call(operator, (term, constant_of(bound, term.type)), BOOLEAN)
     value = (float("nan") if bound[0] else bound[1]) if isinstance(bound, tuple) else bound
     return Call(operator, (term, Literal(value, term.type)), BOOLEAN)
 
@@ -70,16 +74,6 @@ def disjunction(conditions: Sequence[Expression]) -> Expression:
     if not conditions:
         return Literal(False, BOOLEAN)
     return conditions[0] if len(conditions) == 1 else Call("or", tuple(conditions), BOOLEAN)
-
-
-def _sum(subject: Sum, operator: str, bound: Fraction) -> Expression | None:
-    if subject.atom is not None:
-        term = subject.atom.expression
-        if term.type == TIMESTAMP and not is_in_calendar(bound):
-            term = _number(term)  # no text could show such a constant as a time
-        return Call(operator, (term, constant_of(bound, term.type)), BOOLEAN)
-    sides = _direct_sides(subject.polynomial, bound) or _numeric_sides(subject.polynomial, bound)
-    return Call(operator, sides, BOOLEAN) if sides is not None else None
 
 
 def constant_of(value: Fraction, type_: DataType) -> Literal:
@@ -141,7 +135,7 @@ def _numeric_sides(polynomial: Polynomial, bound: Fraction) -> Sides | None:
     return None if left is None or right is None else (left, right)
 
 
-def _unit(monomial: tuple[Atom, ...]) -> int:
+def _unit(monomial: Monomial) -> int:
     """What the numbers of a monomial are multiplied by: days are counted in microseconds."""
     return prod(DAY for atom in monomial if atom.expression.type == DATE)
 

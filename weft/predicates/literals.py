@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 from weft.algebra import Kind
 from weft.predicates import domains
-from weft.predicates.polynomials import number_text
-from weft.predicates.terms import Order, Subject, Sum, quoted_text, text_of
+from weft.predicates.subjects import Order, Subject, number_text
+from weft.predicates.terms import Term, quoted_text
 
 IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
 MIRRORED = {"<": ">", "<=": ">=", "=": "=", ">=": "<=", ">": "<", "!=": "!="}
@@ -185,7 +185,7 @@ def _triple(subject: Subject, operator: str, bound: domains.Place | None) -> Tri
     if bound is None:
         text = f"{subject.text} {operator}"
     elif isinstance(subject, Order):
-        text = f"{text_of(subject.left)} {operator} {text_of(subject.right)}"
+        text = f"{subject.left.text} {operator} {subject.right.text}"
     else:
         text = f"{subject.text} {operator} {bound_text(subject, bound)}"
     return Triple(text, subject, operator, bound)
@@ -199,13 +199,13 @@ def bound_text(subject: Subject, bound: domains.Place) -> str:
         return f"X'{bound.hex()}'"
     if isinstance(bound, tuple):
         return "NaN" if bound[0] else repr(bound[1])
-    if isinstance(subject, Sum):
-        kind = subject.atom.expression.type.kind if subject.atom is not None else None
-        if kind is Kind.DATE:
-            return f"DATE '{domains.date_of(bound)}'"
-        if kind is Kind.TIMESTAMP:
-            if not domains.is_in_calendar(bound):
-                return f"timestamp_micros({bound})"
-            return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
-        return number_text(bound)
-    return "TRUE" if bound else "FALSE"
+    kind = subject.expression.type.kind if isinstance(subject, Term) else None
+    if kind is Kind.BOOLEAN:
+        return "TRUE" if bound else "FALSE"
+    if kind is Kind.DATE:
+        return f"DATE '{domains.date_of(bound)}'"
+    if kind is Kind.TIMESTAMP:
+        if not domains.is_in_calendar(bound):
+            return f"timestamp_micros({bound})"
+        return f"TIMESTAMP '{(_EPOCH + timedelta(microseconds=int(bound))).isoformat(sep=' ')}'"
+    return number_text(bound)

@@ -22,7 +22,8 @@ from weft.predicates.comparisons import comparison
 from weft.predicates.domains import Facts, ValueSet, intersection, is_subset
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import NEGATED, Triple, literals_of, null_test
-from weft.predicates.terms import Subject, subject_of, term_of
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import term_of
 
 #: The most literals that a part of a condition becomes, unless it is a longer list.
 MOST_LITERALS = 400
@@ -100,7 +101,7 @@ def _is_null(call: Call, facts: Facts, is_wanted: bool, _most: int) -> _Clauses:
     value = call.args[0]
     if isinstance(value, Literal):
         return _always((value.value is None) == is_wanted)
-    subject = subject_of(value, facts)
+    subject = term_of(value, facts)
     return _single(null_test(subject, is_null=is_wanted)) if subject.domain.nullable else _always(not is_wanted)
 
 

@@ -32,7 +32,7 @@ from weft.predicates.clauses import (
 from weft.predicates.domains import ValueSet
 from weft.predicates.inference import entails_disjunction
 from weft.predicates.literals import requirements, restated
-from weft.predicates.terms import Subject, columns_of, renamed_subject
+from weft.predicates.subjects import Subject, renamed_subject
 
 _MOST_KEPT = 20_000
 
@@ -82,7 +82,7 @@ def in_common(first: PredicateSet, second: PredicateSet) -> PredicateSet:
 
 def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
     literals = (literal for each in predicates.disjunctions for literal in each.literals)
-    return frozenset(column for literal in literals for term in literal.subject.terms for column in columns_of(term))
+    return frozenset().union(*(literal.subject.columns for literal in literals))
 
 
 #: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.

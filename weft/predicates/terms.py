@@ -1,13 +1,7 @@
-"""Terms, expressions that are not taken apart; and subjects, the left sides of canonical comparisons.
+"""Terms: expressions that are not taken apart.
 
 A term's text is a key: two expressions have the same text only if they are the same expression, types included. What
 can be said in several ways without any change of value, not even of the last bit, is said in one: `b + a` is `a + b`.
-
-Subjects hold every reference to a column. A subject is its text; everything else follows from it.
-
-    Sum      a polynomial over exact atoms             T1.amount - 2*T2.amount   compared with a number
-    Term     any other term                            upper(s.name)             compared with a constant of its type
-    Order    two terms that are not numbers exactly    a.name, b.name            how they compare: −1, 0 or 1, with 0
 """
 
 from __future__ import annotations
@@ -22,8 +16,9 @@ from typing import TypeAlias
 
 from weft.algebra import AggregateRef, Call, Column, DataType, Expression, KeyRef, Kind, Literal, WindowBound
 from weft.algebra.types import INT
-from weft.predicates import polynomials
 from weft.predicates.domains import Domain, Facts, domain_of
+
+Range: TypeAlias = tuple[Fraction, Fraction]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INFIX = frozenset({"=", "!=", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "%", "and", "or", "like", "div"})
@@ -131,7 +126,6 @@ def with_sources(expression: Expression, names: Mapping[str, str]) -> Expression
 
 
 _EXACT = frozenset({Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL})
-_SIGNS = Domain(Fraction(-1), Fraction(1), Fraction(1))
 
 
 def is_exact(type_: DataType) -> bool:
@@ -139,140 +133,62 @@ def is_exact(type_: DataType) -> bool:
     return type_.is_integer or type_.kind in _EXACT
 
 
-class _Read:
+class OverTerms:
+    """What is made of terms. It has a value where all of them have one."""
+
     @property
-    def terms(self) -> tuple[Expression, ...]:
-        """The terms that a subject is made of."""
+    def terms(self) -> tuple[Term, ...]:
         raise NotImplementedError
 
     @cached_property
+    def columns(self) -> frozenset[Column]:
+        """The columns that it reads."""
+        return frozenset().union(*(columns_of(term.expression) for term in self.terms))
+
+    @cached_property
     def sources(self) -> frozenset[str]:
-        """The aliases of the inputs that a subject reads."""
-        return frozenset().union(*(sources_of(term) for term in self.terms))
+        """The aliases of the inputs that it reads."""
+        return frozenset(column.source for column in self.columns)
 
 
-@dataclass(frozen=True)
-class Sum(_Read):
-    """A polynomial without constant, in the one orientation."""
-
-    text: str
-    polynomial: polynomials.Polynomial = field(compare=False, repr=False)
-    domain: Domain = field(compare=False, repr=False)
-
-    @cached_property
-    def atom(self) -> polynomials.Atom | None:
-        """The atom that this subject is, if it is no more than that."""
-        return self.polynomial.single
-
-    @cached_property
-    def terms(self) -> tuple[Expression, ...]:
-        return tuple(atom.expression for atom in sorted(self.polynomial.atoms))
-
-    @cached_property
-    def parts(self) -> tuple[Subject, ...]:
-        """The subjects that must all have a value for this one to have a value, and that is enough."""
-        if self.atom is not None:
-            return (self,)
-        return tuple(sum_of(polynomials.variable(atom))[0] for atom in sorted(self.polynomial.atoms))
-
-    @cached_property
-    def halves(self) -> tuple[tuple[Sum, Fraction], ...] | None:
-        """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
-        by_source: dict[tuple[str, ...], list[tuple[polynomials.Monomial, Fraction]]] = {}
-        for monomial, coefficient in self.polynomial.terms:
-            sources = sorted({source for atom in monomial for source in sources_of(atom.expression)})
-            by_source.setdefault(tuple(sources), []).append((monomial, coefficient))
-        if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
-            return None
-        return tuple(sum_of(polynomials.Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source))
-
-
-@dataclass(frozen=True)
-class Term(_Read):
-    """A term of a type without exact arithmetic: text, bytes, truth or floating point."""
+@dataclass(frozen=True, order=True)
+class Term(OverTerms):
+    """An expression that is not taken apart, known by its text."""
 
     text: str
     expression: Expression = field(compare=False, repr=False)
     domain: Domain = field(compare=False, repr=False)
 
     @property
-    def terms(self) -> tuple[Expression, ...]:
-        return (self.expression,)
-
-    @property
-    def parts(self) -> tuple[Subject, ...]:
+    def terms(self) -> tuple[Term, ...]:
         return (self,)
 
-
-@dataclass(frozen=True)
-class Order(_Read):
-    """How two terms of one type compare. The one whose text comes first is on the left."""
-
-    text: str
-    left: Expression = field(compare=False, repr=False)
-    right: Expression = field(compare=False, repr=False)
-    domain: Domain = field(compare=False, repr=False)
+    @cached_property
+    def is_exact(self) -> bool:
+        return is_exact(self.expression.type)
 
     @property
-    def terms(self) -> tuple[Expression, ...]:
-        return self.left, self.right
+    def range(self) -> Range:
+        """The ends of the values of an exact term."""
+        low, high = self.domain.low, self.domain.high
+        assert isinstance(low, Fraction)
+        assert isinstance(high, Fraction)
+        return low, high
 
-    @cached_property
-    def parts(self) -> tuple[Subject, ...]:
-        return term_of(self.left), term_of(self.right)
+    @property
+    def step(self) -> Fraction:
+        """What all values of an exact term are multiples of."""
+        assert self.domain.step is not None
+        return self.domain.step
 
 
-Subject: TypeAlias = Sum | Term | Order
-
-
-def atom_of(expression: Expression, facts: Facts) -> polynomials.Atom:
-    """An expression of an exact type as an atom."""
+def term_of(expression: Expression, facts: Facts | None = None) -> Term:
     term = canonical(expression)
-    known = facts.get(term) if isinstance(term, Column) else None
-    return polynomials.Atom(text_of(term), term, known or domain_of(term.type))
+    known = facts.get(term) if facts and isinstance(term, Column) else None
+    return Term(text_of(term), term, known or domain_of(term.type))
 
 
-def sum_of(varying: polynomials.Polynomial) -> tuple[Sum, Fraction]:
-    """The subject of a polynomial without constant, and the factor between the two."""
-    unique, factor = polynomials.oriented(varying)
-    if unique.single is not None:
-        return Sum(unique.single.text, unique, unique.single.domain), factor
-    low, high = polynomials.range_of(unique)
-    nullable = any(atom.domain.nullable for atom in unique.atoms)
-    return Sum(
-        polynomials.text_of_polynomial(unique), unique, Domain(low, high, polynomials.step_of(unique), nullable)
-    ), factor
-
-
-def term_of(expression: Expression) -> Term:
-    term = canonical(expression)
-    return Term(text_of(term), term, domain_of(term.type))
-
-
-def order_of(left: Expression, right: Expression) -> tuple[Order, bool]:
-    """The order of two terms, and whether they have changed places."""
-    before = text_of(canonical(left))
-    first, second = sorted((canonical(left), canonical(right)), key=text_of)
-    return Order(f"order({text_of(first)}, {text_of(second)})", first, second, _SIGNS), before != text_of(first)
-
-
-def subject_of(expression: Expression, facts: Facts) -> Subject:
-    """An expression as a subject, not taken apart."""
-    if is_exact(expression.type):
-        return sum_of(polynomials.variable(atom_of(expression, facts)))[0]
-    return term_of(expression)
-
-
-def renamed_subject(subject: Subject, names: Mapping[str, str]) -> tuple[Subject, Fraction]:
-    """The subject with inputs called by other names, each by its own; and the factor between it as it was and is.
-
-    Other names sort otherwise, so the orientation may turn: then the factor is negative.
-    """
-    if isinstance(subject, Sum):
-        terms = {atom: canonical(with_sources(atom.expression, names)) for atom in subject.polynomial.atoms}
-        atoms = {atom: polynomials.Atom(text_of(term), term, atom.domain) for atom, term in terms.items()}
-        return sum_of(polynomials.with_atoms(subject.polynomial, atoms))
-    if isinstance(subject, Order):
-        order, is_turned = order_of(with_sources(subject.left, names), with_sources(subject.right, names))
-        return order, Fraction(-1 if is_turned else 1)
-    return term_of(with_sources(subject.expression, names)), Fraction(1)
+def renamed_term(term: Term, names: Mapping[str, str]) -> Term:
+    """The term with inputs called by other names, each by its own."""
+    renamed = canonical(with_sources(term.expression, names))
+    return Term(text_of(renamed), renamed, term.domain)

@@ -24,12 +24,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from weft.algebra import Answers, Column, Expression, Input, Query, Relation, SetOperation, Stream, Table
+from weft.algebra import Answers, Column, Input, Query, Relation, SetOperation, Stream, Table
 from weft.predicates.domains import EVERYTHING, LAST, ValueSet, union
 from weft.predicates.normal_forms import Box, by_sources, conjunctive_form, disjunctive_form
 from weft.predicates.operations import under
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher, SubjectIntervals
-from weft.predicates.terms import Subject, Sum, Term
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import Term
 
 #: The most substreams of a stream; of more cuts some are left out, and queries want a little more.
 MOST_SUBSTREAMS = 1_000
@@ -152,11 +153,7 @@ def split_of(wanted: Sequence[Wanted], most: int = MOST_SUBSTREAMS) -> StreamSpl
 
 def column_of(subject: Subject | None) -> Column | None:
     """The column that a subject is, if it is one."""
-    expression: Expression | None = None
-    if isinstance(subject, Sum) and subject.atom is not None:
-        expression = subject.atom.expression
-    elif isinstance(subject, Term):
-        expression = subject.expression
+    expression = subject.expression if isinstance(subject, Term) else None
     return expression if isinstance(expression, Column) else None
 
 

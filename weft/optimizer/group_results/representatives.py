@@ -27,7 +27,8 @@ from weft.predicates.domains import ValueSet
 from weft.predicates.literal_expressions import conjunction, expression_of
 from weft.predicates.literals import Triple, null_test, requirements
 from weft.predicates.normal_forms import Box
-from weft.predicates.terms import Subject, canonical, columns_of, text_of
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import canonical, columns_of, text_of
 from weft.windows.slicing import ResidueClass
 
 #: A box whose values would make more conjunctions than that is published as one BOOLEAN column.

@@ -26,7 +26,8 @@ from weft.predicates.clauses import Disjunction, predicate_set, set_with
 from weft.predicates.domains import clock_facts
 from weft.predicates.normal_forms import Box, condition_of, conjunctive_form, disjunctive_form
 from weft.predicates.operations import standard_form
-from weft.predicates.terms import Sum, Term, canonical, columns_of, text_of
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import Term, canonical, text_of
 from weft.windows.join_windows import JoinWindows
 from weft.windows.slicing import ResidueClass, residue_class
 
@@ -235,17 +236,10 @@ def is_of_groups(condition: Disjunction, keys: Mapping[str, algebra.Expression])
     0.0 and -0.0 are one key. A comparison does not tell them apart; a function may.
     """
     return all(
-        _is_bare(literal.subject) or not any(column.type.is_floating for column in _columns(literal.subject))
+        _is_bare(literal.subject) or not any(column.type.is_floating for column in literal.subject.columns)
         for literal in condition.literals
-    ) and all(keys.get(column.name) == column for literal in condition.literals for column in _columns(literal.subject))
+    ) and all(keys.get(column.name) == column for literal in condition.literals for column in literal.subject.columns)
 
 
-def _columns(subject: object) -> frozenset[algebra.Column]:
-    terms = getattr(subject, "terms", ())
-    return frozenset().union(*(columns_of(term) for term in terms))
-
-
-def _is_bare(subject: object) -> bool:
-    if isinstance(subject, Sum):
-        return subject.atom is not None and isinstance(subject.atom.expression, algebra.Column)
+def _is_bare(subject: Subject) -> bool:
     return isinstance(subject, Term) and isinstance(subject.expression, algebra.Column)

@@ -25,7 +25,8 @@ from weft.optimizer.group_results.forms import QueryFamily
 from weft.predicates.comparisons import place_of
 from weft.predicates.domains import Cut, Place
 from weft.predicates.normal_forms import Box
-from weft.predicates.terms import Subject, text_of
+from weft.predicates.subjects import Subject
+from weft.predicates.terms import Term
 
 #: Bytes of a value by the kind of its type; DECIMALs and HUGEINTs are sixteen bytes, texts are guessed.
 _BYTES = {
@@ -95,8 +96,8 @@ class Sample:
         return int.from_bytes(np.packbits(found).tobytes(), "big")
 
     def _column(self, family: QueryFamily, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
-        term = subject.terms[0] if len(subject.terms) == 1 else None
-        name = _known_as(family, term) if term is None or text_of(term) == subject.text else None
+        term = subject.expression if isinstance(subject, Term) else None
+        name = None if term is None else _known_as(family, term)
         alias = term.source if isinstance(term, Column) else ""
         place = (alias, name or subject.text)
         if place not in self._columns:
@@ -108,7 +109,7 @@ class Sample:
         if known:
             # The same rows for all columns of an input, and others for the next input.
             chosen = _generator(f"rows of {alias}").integers(0, len(known), self.size)
-            keys = _keys([known[each] for each in chosen.tolist()], subject.terms[0].type)
+            keys = _keys([known[each] for each in chosen.tolist()], subject.terms[0].expression.type)
         else:
             keys = _made_up(subject, self.size)
         order = np.array(sorted(range(self.size), key=keys.__getitem__), dtype=np.intp)

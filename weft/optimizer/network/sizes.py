@@ -184,7 +184,7 @@ class Estimates:
         across = len(literal.subject.sources) > 1
         if literal.operator != "=" and not (across and literal.operator == "!="):
             return _KEPT[literal.operator]
-        columns = [term for term in literal.subject.terms if isinstance(term, Column)]
+        columns = [each.expression for each in literal.subject.terms if isinstance(each.expression, Column)]
         steps = [self._statistics.step(SizeKey(SizeKind.VALUES, (logs[each.source],), each.name)) for each in columns]
         if across:
             equal = Fraction(1, max((DISTINCT if each is None else ceil(each) for each in steps), default=DISTINCT))

@@ -29,8 +29,8 @@ from weft.predicates.domains import Domain, Facts, clock_facts
 from weft.predicates.inference import with_inferred
 from weft.predicates.literals import literals_of
 from weft.predicates.normal_forms import conjunctive_form
-from weft.predicates.polynomials import Atom, minus, variable
-from weft.predicates.terms import atom_of, canonical, columns_of, sum_of, text_of, with_sources
+from weft.predicates.subjects import minus, sum_of, variable
+from weft.predicates.terms import Term, canonical, columns_of, term_of, text_of, with_sources
 
 #: The clocks of answers: at most a window away from those of streams, and never NULL.
 _TICKS = Domain(Fraction(-(1 << 62)), Fraction(1 << 62), Fraction(1), nullable=False)
@@ -70,26 +70,26 @@ def _pair(window: Window, own: Column, other: Column, facts: Facts) -> Iterator[
     assert window.range is not None
     last = Fraction(window.range - 1)
     if own != other:
-        yield _at_most(atom_of(other, facts), atom_of(own, facts), last)
+        yield _at_most(term_of(other, facts), term_of(own, facts), last)
     # At the next instant a row is in its own window, unless instants are further apart than the window is long.
     if window.slide > 1 and (own != other or window.range < window.slide):
-        yield _at_most(_instant(other, window, facts), atom_of(own, facts), last)
+        yield _at_most(_instant(other, window, facts), term_of(own, facts), last)
 
 
-def _at_most(later: Atom, earlier: Atom, ticks: Fraction) -> Disjunction:
+def _at_most(later: Term, earlier: Term, ticks: Fraction) -> Disjunction:
     """later - earlier <= ticks."""
     subject, factor = sum_of(minus(variable(later), variable(earlier)))
     return disjunction_with(literals_of(subject, "<=" if factor > 0 else ">=", ticks / factor))
 
 
-def _instant(clock: Column, window: Window, facts: Facts) -> Atom:
+def _instant(clock: Column, window: Window, facts: Facts) -> Term:
     """The first instant at or after a clock, t + pmod(origin - t, slide), as a term that is not taken apart."""
     ticks: Expression = Call("unix_micros", (clock,), BIGINT) if clock.type == TIMESTAMP else clock
     slide = Literal(window.slide, BIGINT)
     rest = _whole("%", _whole("-", Literal(window.origin, BIGINT), ticks), slide)
     term = canonical(_whole("+", ticks, _whole("%", _whole("+", rest, slide), slide)))
-    low, high = atom_of(clock, facts).range
-    return Atom(text_of(term), term, Domain(low, high + window.slide, Fraction(1), nullable=False))
+    low, high = term_of(clock, facts).range
+    return Term(text_of(term), term, Domain(low, high + window.slide, Fraction(1), nullable=False))
 
 
 def _whole(op: str, left: Expression, right: Expression) -> Expression:

@@ -36,8 +36,8 @@ from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, disjunc
 from weft.predicates.domains import ValueSet, satisfying, union
 from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
 from weft.predicates.literals import Triple, only_value, requirements
-from weft.predicates.polynomials import ZERO
-from weft.predicates.terms import Order, Subject, Sum, columns_of
+from weft.predicates.subjects import ZERO, Order, Subject, Sum
+from weft.predicates.terms import columns_of
 
 _WIDEST = 1 << 63
 _TRUE = Fraction(1)
@@ -170,13 +170,11 @@ def _check(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Ch
 def _value(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Value | None:
     subject, leaf = literal.subject, columns.leaf(first_leg)
     if isinstance(subject, Order):
-        return _compared(subject.left, subject.right, leaf)
-    term = subject.atom if isinstance(subject, Sum) else subject
-    if term is None:
-        assert isinstance(subject, Sum)
+        return _compared(subject.left.expression, subject.right.expression, leaf)
+    if isinstance(subject, Sum):
         is_of_zero = literal.bound is None or literal.bound == ZERO
         return (_difference(subject, leaf) if is_of_zero else None) or _combination(subject, leaf)
-    expression = term.expression
+    expression = subject.expression
     if not (has_ordinals(expression.type) or is_text(expression.type)):
         return None
     return row_matching.PlainColumn(columns.value_of(expression, first_leg))

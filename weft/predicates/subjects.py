@@ -1,7 +1,12 @@
-"""Polynomials over atoms, with exact rational coefficients.
+"""Subjects, the left sides of canonical comparisons; and polynomials, which sums among them are.
 
-An atom is a term with an exact value: a column of integers, decimals, dates or times, or a call that is not taken
-apart. A polynomial without its constant is a **subject** of comparisons once its orientation is fixed:
+A subject is its text; everything else follows from it.
+
+    Term     an expression that is not taken apart     upper(s.name)             compared with a constant of its type
+    Sum      a polynomial over exact terms             T1.amount - 2*T2.amount   compared with a number
+    Order    two terms that are not exact numbers      a.name, b.name            how they compare: −1, 0 or 1, with 0
+
+A polynomial without its constant is a subject once its orientation is fixed:
 
     0.5*b < a - 3   →   2*a - b > 6
 
@@ -14,37 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import gcd, lcm, prod
 from typing import TypeAlias
 
-from weft.algebra import Expression
 from weft.predicates.domains import Domain
+from weft.predicates.terms import OverTerms, Range, Term, renamed_term
 
-Monomial: TypeAlias = tuple["Atom", ...]
-Range: TypeAlias = tuple[Fraction, Fraction]
+#: Exact terms that are multiplied, in the order of their texts.
+Monomial: TypeAlias = tuple[Term, ...]
 
 ZERO = Fraction(0)
-
-
-@dataclass(frozen=True, order=True)
-class Atom:
-    """A term of an exact type, known by its text. All its values are multiples of `domain.step`."""
-
-    text: str
-    expression: Expression = field(compare=False)
-    domain: Domain = field(compare=False)
-
-    @property
-    def range(self) -> Range:
-        low, high = self.domain.low, self.domain.high
-        assert isinstance(low, Fraction)
-        assert isinstance(high, Fraction)
-        return low, high
-
-    @property
-    def step(self) -> Fraction:
-        assert self.domain.step is not None
-        return self.domain.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +48,13 @@ class Polynomial:
         return Polynomial(tuple((monomial, each) for monomial, each in self.terms if monomial))
 
     @property
-    def single(self) -> Atom | None:
-        """The atom that the polynomial is, if it is no more than that."""
+    def single(self) -> Term | None:
+        """The term that the polynomial is, if it is no more than that."""
         ((monomial, coefficient), *others) = self.terms
         return monomial[0] if not others and coefficient == 1 and len(monomial) == 1 else None
 
     @property
-    def atoms(self) -> frozenset[Atom]:
+    def atoms(self) -> frozenset[Term]:
         return frozenset(atom for monomial, _ in self.terms for atom in monomial)
 
 
@@ -85,8 +70,8 @@ def constant(value: Fraction) -> Polynomial:
     return _sum([((), value)])
 
 
-def variable(atom: Atom) -> Polynomial:
-    return Polynomial((((atom,), Fraction(1)),))
+def variable(term: Term) -> Polynomial:
+    return Polynomial((((term,), Fraction(1)),))
 
 
 def plus(left: Polynomial, right: Polynomial) -> Polynomial:
@@ -105,18 +90,12 @@ def times(left: Polynomial, right: Polynomial) -> Polynomial:
     return _sum((tuple(sorted(one + other)), a * b) for one, a in left.terms for other, b in right.terms)
 
 
-def with_atoms(polynomial: Polynomial, meaning: Mapping[Atom, Atom]) -> Polynomial:
-    """The polynomial with atoms replaced by other atoms."""
-    return _sum((tuple(sorted(meaning[atom] for atom in monomial)), each) for monomial, each in polynomial.terms)
-
-
 def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:
     """A polynomial without constant as (its unique multiple, the factor that gives it back).
 
     >>> from weft.algebra import Column
     >>> from weft.algebra.types import INT
-    >>> from weft.predicates.domains import domain_of
-    >>> a, b = (variable(Atom(n, Column("", n, INT), domain_of(INT))) for n in "ab")
+    >>> a, b = (variable(term_of(Column("", n, INT))) for n in "ab")
     >>> unique, factor = oriented(minus(scaled(b, Fraction(1, 2)), a))
     >>> text_of_polynomial(unique), factor
     ('2*a - b', Fraction(-1, 2))
@@ -139,7 +118,7 @@ def step_of(polynomial: Polynomial) -> Fraction:
 
 
 def range_of(polynomial: Polynomial) -> Range:
-    """Bounds of all values, by the atoms' domains. They may be wider than need be, never narrower."""
+    """Bounds of all values, by the terms' domains. They may be wider than need be, never narrower."""
     low = high = ZERO
     for monomial, coefficient in polynomial.terms:
         bounds = (coefficient, coefficient)
@@ -187,3 +166,75 @@ def decimal_places(value: Fraction) -> int | None:
         while rest % factor == 0:
             rest, places = rest // factor, places + 1
     return places if rest == 1 else None
+
+
+@dataclass(frozen=True)
+class Sum(OverTerms):
+    """A polynomial without constant, in the one orientation, that is more than one term."""
+
+    text: str
+    polynomial: Polynomial = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        return tuple(sorted(self.polynomial.atoms))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[Sum | Term, Fraction], ...] | None:
+        """What two inputs contribute, as two subjects with their factors; None if it is not a sum of such parts."""
+        by_source: dict[tuple[str, ...], list[tuple[Monomial, Fraction]]] = {}
+        for monomial, coefficient in self.polynomial.terms:
+            sources = sorted({source for term in monomial for source in term.sources})
+            by_source.setdefault(tuple(sources), []).append((monomial, coefficient))
+        if len(by_source) != 2 or any(len(sources) != 1 for sources in by_source):
+            return None
+        return tuple(sum_of(Polynomial(tuple(by_source[sources]))) for sources in sorted(by_source))
+
+
+@dataclass(frozen=True)
+class Order(OverTerms):
+    """How two terms of one type compare. The one whose text comes first is on the left."""
+
+    text: str
+    left: Term = field(compare=False, repr=False)
+    right: Term = field(compare=False, repr=False)
+    domain: Domain = field(compare=False, repr=False, default=Domain(Fraction(-1), Fraction(1), Fraction(1)))
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return self.left, self.right
+
+
+Subject: TypeAlias = Sum | Term | Order
+
+
+def sum_of(varying: Polynomial) -> tuple[Sum | Term, Fraction]:
+    """The subject of a polynomial without constant, and the factor between the two."""
+    unique, factor = oriented(varying)
+    if unique.single is not None:
+        return unique.single, factor
+    nullable = any(term.domain.nullable for term in unique.atoms)
+    domain = Domain(*range_of(unique), step_of(unique), nullable)
+    return Sum(text_of_polynomial(unique), unique, domain), factor
+
+
+def order_of(left: Term, right: Term) -> tuple[Order, bool]:
+    """The order of two terms, and whether they have changed places."""
+    first, second = sorted((left, right))
+    return Order(f"order({first.text}, {second.text})", first, second), left != first
+
+
+def renamed_subject(subject: Subject, names: Mapping[str, str]) -> tuple[Subject, Fraction]:
+    """The subject with inputs called by other names, each by its own; and the factor between it as it was and is.
+
+    Other names sort otherwise, so the orientation may turn: then the factor is negative.
+    """
+    new = {term: renamed_term(term, names) for term in subject.terms}
+    if isinstance(subject, Sum):
+        terms = subject.polynomial.terms
+        return sum_of(_sum((tuple(sorted(new[term] for term in monomial)), each) for monomial, each in terms))
+    if isinstance(subject, Order):
+        order, is_turned = order_of(new[subject.left], new[subject.right])
+        return order, Fraction(-1 if is_turned else 1)
+    return new[subject], Fraction(1)
