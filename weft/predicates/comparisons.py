@@ -29,8 +29,7 @@ from typing import TypeAlias
 from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
 from weft.predicates import terms
 from weft.predicates.domains import DAY, Domain, Facts, Place, contains, days, domain_of, floating, satisfying
-from weft.predicates.literal_expressions import try_expression
-from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test
+from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test, try_expression
 from weft.predicates.subjects import (
     Polynomial,
     common_step,

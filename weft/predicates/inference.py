@@ -37,7 +37,7 @@ from math import gcd
 from typing import TypeAlias
 
 from weft.predicates import clauses, domains, literals
-from weft.predicates.literal_expressions import try_expression
+from weft.predicates.literals import try_expression
 from weft.predicates.subjects import Monomial, Order, Subject, Sum
 from weft.predicates.terms import Term
 

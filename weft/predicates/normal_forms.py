@@ -20,8 +20,7 @@ from weft.algebra.types import BOOLEAN
 from weft.predicates.clauses import FALSE, Disjunction, PredicateSet, disjunction_of, largest, predicate_set
 from weft.predicates.comparisons import comparison
 from weft.predicates.domains import Facts, ValueSet, intersection, is_subset
-from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
-from weft.predicates.literals import NEGATED, Triple, literals_of, null_test
+from weft.predicates.literals import NEGATED, Triple, conjunction, disjunction, expression_of, literals_of, null_test
 from weft.predicates.subjects import Subject
 from weft.predicates.terms import term_of
 

@@ -23,8 +23,7 @@ from typing import Any
 
 from weft.algebra import DataType, Expression, Input, Select
 from weft.predicates.domains import ValueSet, clock_facts, union
-from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
-from weft.predicates.literals import requirements
+from weft.predicates.literals import conjunction, disjunction, expression_of, requirements
 from weft.predicates.normal_forms import Box, box_contained, conjunctive_form, disjunctive_form
 from weft.windows.counting import edge_rate
 from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within

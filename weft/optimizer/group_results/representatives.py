@@ -24,8 +24,7 @@ from weft.plan.canonical import substituted
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
 from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet
-from weft.predicates.literal_expressions import conjunction, expression_of
-from weft.predicates.literals import Triple, null_test, requirements
+from weft.predicates.literals import Triple, conjunction, expression_of, null_test, requirements
 from weft.predicates.normal_forms import Box
 from weft.predicates.subjects import Subject
 from weft.predicates.terms import canonical, columns_of, text_of

@@ -27,7 +27,7 @@ from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId, LogKind
 from weft.plan.network import Network, Node, Result
 from weft.predicates.clauses import Disjunction, PredicateSet
-from weft.predicates.literal_expressions import expression_of
+from weft.predicates.literals import expression_of
 from weft.predicates.row_matching import RowMatcher
 from weft.predicates.terms import columns_of, sources_of
 from weft.runtime.columnar.rows import ARRIVAL

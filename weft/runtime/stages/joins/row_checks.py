@@ -34,8 +34,7 @@ from weft.plan.network import CLOCK
 from weft.predicates import row_matching
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet, disjunction_with, set_with
 from weft.predicates.domains import ValueSet, satisfying, union
-from weft.predicates.literal_expressions import conjunction, disjunction, expression_of
-from weft.predicates.literals import Triple, only_value, requirements
+from weft.predicates.literals import Triple, conjunction, disjunction, expression_of, only_value, requirements
 from weft.predicates.subjects import ZERO, Order, Subject, Sum
 from weft.predicates.terms import columns_of
 
