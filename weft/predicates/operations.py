@@ -85,38 +85,6 @@ def columns_of_set(predicates: PredicateSet) -> frozenset[Column]:
     return frozenset().union(*(literal.subject.columns for literal in literals))
 
 
-#: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.
-Names: TypeAlias = tuple[tuple[str, str, str], ...]
-
-
-class Renaming:
-    """Renames conditions, and remembers what subjects became: they are few, however many constants they meet."""
-
-    def __init__(self) -> None:
-        self._subjects: dict[tuple[Subject, Names], tuple[Subject, Fraction]] = {}
-        self._conditions = lru_cache(maxsize=_MOST_KEPT)(self._condition)
-
-    def forget(self) -> None:
-        """Forgets all, since a log may come again with other columns."""
-        self._subjects.clear()
-        self._conditions.cache_clear()
-
-    def renamed(self, condition: Disjunction, names: Names) -> Disjunction:
-        """A condition with its inputs called by other names, each by its own."""
-        if all(old == new for _, old, new in names):
-            return condition
-        return self._conditions(condition, names)
-
-    def _condition(self, condition: Disjunction, names: Names) -> Disjunction:
-        return disjunction_with(restated(each, *self._subject(each.subject, names)) for each in condition.literals)
-
-    def _subject(self, subject: Subject, names: Names) -> tuple[Subject, Fraction]:
-        key = subject, names
-        if key not in self._subjects:
-            self._subjects[key] = renamed_subject(subject, {old: new for _, old, new in names})
-        return self._subjects[key]
-
-
 #: What each alias of a select is called instead.
 Assignment: TypeAlias = Mapping[str, str]
 
@@ -127,6 +95,34 @@ def under(assignment: Assignment, predicates: PredicateSet) -> PredicateSet:
         disjunction_with(restated(literal, *renamed_subject(literal.subject, assignment)) for literal in each.literals)
         for each in predicates.disjunctions
     )
+
+
+#: The log, the old and the new name of each input that a condition reads. Logs say which types columns have.
+Names: TypeAlias = tuple[tuple[str, str, str], ...]
+
+
+class Renaming:
+    """Renames conditions, and remembers what subjects became: they are few, however many constants they meet."""
+
+    def __init__(self) -> None:
+        self._subject = lru_cache(maxsize=_MOST_KEPT)(_renamed_subject)
+        self._condition = lru_cache(maxsize=_MOST_KEPT)(self._renamed)
+
+    def forget(self) -> None:
+        """Forgets all, since a log may come again with other columns."""
+        self._subject.cache_clear()
+        self._condition.cache_clear()
+
+    def renamed(self, condition: Disjunction, names: Names) -> Disjunction:
+        """A condition with its inputs called by other names, each by its own."""
+        return condition if all(old == new for _, old, new in names) else self._condition(condition, names)
+
+    def _renamed(self, condition: Disjunction, names: Names) -> Disjunction:
+        return disjunction_with(restated(each, *self._subject(each.subject, names)) for each in condition.literals)
+
+
+def _renamed_subject(subject: Subject, names: Names) -> tuple[Subject, Fraction]:
+    return renamed_subject(subject, {old: new for _, old, new in names})
 
 
 def assignments(tables: Mapping[str, str], ranks: Mapping[str, int]) -> Iterator[Assignment]:

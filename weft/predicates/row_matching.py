@@ -1,9 +1,8 @@
 """Which of a thousand predicate sets hold for each row of a table: conditions as data, evaluated with NumPy.
 
-Every comparison with a constant is a set of values of one **subject**, and all the constants that a subject is compared
-with cut its values into elementary intervals (`weft/arrays/ordinals.py`). A row is no more than the numbers of the
-intervals that its subjects lie in. Rows with the same numbers satisfy the same sets, so sets are looked at once for
-each *distinct* row of numbers (a **kind** of rows):
+All the constants that a subject is compared with cut its values into elementary intervals (`weft/arrays/ordinals.py`).
+A row is no more than the numbers of the intervals that its subjects lie in. Rows with the same numbers satisfy the same
+sets, so sets are looked at once for each *distinct* row of numbers (a **kind** of rows):
 
     rows ── subjects ──> numbers of intervals ── distinct ──> all sets, evaluated ── expanded ──> rows of each set
 
@@ -21,7 +20,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -79,14 +78,12 @@ class LargestColumn:
 Value: TypeAlias = PlainColumn | ColumnCombination | ColumnComparison | LargestColumn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Check:
-    """That a subject has a value in a set: `subject operator bound`, or a test for NULL without a bound."""
+    """That what is computed of a row is in a set of values."""
 
     value: Value
-    operator: str
-    bound: Place | ValueSet | None
-    values: ValueSet = field(compare=False, repr=False)
+    values: ValueSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +174,12 @@ class RowMatcher:
 
     @cached_property
     def _subjects(self) -> tuple[SubjectIntervals, ...]:
-        found: dict[Value, dict[Check, None]] = {}
+        found: dict[Value, list[ValueSet]] = {}
         for clause in self.clauses:
             for check in clause:
                 if isinstance(check, Check):
-                    found.setdefault(check.value, {})[check] = None
-        return tuple(SubjectIntervals(value, [each.values for each in checks]) for value, checks in found.items())
+                    found.setdefault(check.value, []).append(check.values)
+        return tuple(SubjectIntervals(value, sets) for value, sets in found.items())
 
     @cached_property
     def _truths(self) -> tuple[tuple[tuple[int, Mask], ...], ...]:

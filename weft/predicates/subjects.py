@@ -95,6 +95,7 @@ def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:
 
     >>> from weft.algebra import Column
     >>> from weft.algebra.types import INT
+    >>> from weft.predicates.terms import term_of
     >>> a, b = (variable(term_of(Column("", n, INT))) for n in "ab")
     >>> unique, factor = oriented(minus(scaled(b, Fraction(1, 2)), a))
     >>> text_of_polynomial(unique), factor

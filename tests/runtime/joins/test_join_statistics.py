@@ -21,7 +21,7 @@ STREAM = "CREATE STREAM f (n BIGINT, k INT, amount INT, kind STRING) WATERMARK F
 
 
 def check(column: str, operator: str, bound: int) -> Check:
-    return Check(PlainColumn(column), operator, Fraction(bound), satisfying(operator, Fraction(bound)))
+    return Check(PlainColumn(column), satisfying(operator, Fraction(bound)))
 
 
 def test_rows_of_nodes_and_of_clauses_are_counted_by_kind() -> None:

@@ -61,7 +61,7 @@ class Interest:
             return np.ones(rows.num_rows, bool)
         matcher = RowMatcher(
             {
-                at: tuple((Check(PlainColumn(name), "in", values, values),) for name, values in box)
+                at: tuple((Check(PlainColumn(name), values),) for name, values in box)
                 for at, box in enumerate(self.any_of)
             }
         )

@@ -39,7 +39,7 @@ from weft.predicates.subjects import ZERO, Order, Subject, Sum
 from weft.predicates.terms import columns_of
 
 _WIDEST = 1 << 63
-_TRUE = Fraction(1)
+_TRUE = satisfying("=", Fraction(1))
 
 
 def clock_of(leg: int) -> str:
@@ -154,16 +154,14 @@ def conjunction_of(predicates: PredicateSet, columns: Columns, first_leg: int = 
 
 def holds(name: str, wanted: bool = True) -> row_matching.Clause:
     """That a column of truth values is TRUE, or FALSE."""
-    bound = Fraction(int(wanted))
-    return (row_matching.Check(row_matching.PlainColumn(name), "=", bound, satisfying("=", bound)),)
+    return (row_matching.Check(row_matching.PlainColumn(name), satisfying("=", Fraction(wanted))),)
 
 
 def _check(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Check:
     value = _value(literal, columns, first_leg)
     if value is not None:
-        return row_matching.Check(value, literal.operator, literal.bound, literal.values)
-    name = columns.value_of(expression_of(literal), first_leg)
-    return row_matching.Check(row_matching.PlainColumn(name), "=", _TRUE, satisfying("=", _TRUE))
+        return row_matching.Check(value, literal.values)
+    return row_matching.Check(row_matching.PlainColumn(columns.value_of(expression_of(literal), first_leg)), _TRUE)
 
 
 def _value(literal: Triple, columns: Columns, first_leg: int) -> row_matching.Value | None:
