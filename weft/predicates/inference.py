@@ -51,28 +51,24 @@ EFFORT = 128
 _MOST_FACTS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Inequality:
-    """Σ coefficient · variable < bound, or ≤ bound unless it is strict."""
-
-    coefficients: Coefficients
-    bound: Fraction
-    is_strict: bool
+#: A sum is below a number; or at most that, if it is closed. The lower end of two is the tighter one.
+End: TypeAlias = tuple[Fraction, bool]
+Inequality: TypeAlias = tuple[Coefficients, End]
 
 
-def inequality(coefficients: Mapping[str, int], bound: Fraction, is_strict: bool) -> Inequality:
+def _inequality(coefficients: Mapping[str, int], bound: Fraction, is_closed: bool) -> Inequality:
     """An inequality with its coefficients in the one way to write them."""
     size = gcd(*coefficients.values()) or 1
     whole = sorted((name, each // size) for name, each in coefficients.items() if each)
-    return Inequality(tuple(whole), bound / size, is_strict)
+    return tuple(whole), (bound / size, is_closed)
 
 
 def linear_comparison(coefficients: Mapping[str, int], operator: str, bound: Fraction) -> Iterator[Inequality]:
     """Σ coefficient · variable `operator` bound. (`!=` is no inequality, and says nothing here.)"""
     if operator in ("<", "<=", "="):
-        yield inequality(coefficients, bound, operator == "<")
+        yield _inequality(coefficients, bound, operator != "<")
     if operator in (">", ">=", "="):
-        yield inequality({name: -each for name, each in coefficients.items()}, -bound, operator == ">")
+        yield _inequality({name: -each for name, each in coefficients.items()}, -bound, operator != ">")
 
 
 def is_infeasible(inequalities: Iterable[Inequality]) -> bool:
@@ -85,23 +81,20 @@ def is_infeasible(inequalities: Iterable[Inequality]) -> bool:
     """
     system = _tightest(inequalities)
     while system:
-        system = _without(_cheapest(system), system)
+        system = _tightest(_without(_cheapest(system), system))
         if system is not None and len(system) > _MOST_INEQUALITIES:
             return False
     return system is None
 
 
-def _tightest(inequalities: Iterable[Inequality]) -> dict[Coefficients, Inequality] | None:
+def _tightest(inequalities: Iterable[Inequality]) -> dict[Coefficients, End] | None:
     """The tightest inequality for each left side; None if one of them cannot hold."""
-    best: dict[Coefficients, Inequality] = {}
-    for each in inequalities:
-        if not each.coefficients:
-            if each.bound < 0 or (each.is_strict and each.bound == 0):
-                return None
-            continue
-        known = best.get(each.coefficients)
-        if known is None or (each.bound, not each.is_strict) < (known.bound, not known.is_strict):
-            best[each.coefficients] = each
+    best: dict[Coefficients, End] = {}
+    for coefficients, end in inequalities:
+        if coefficients:
+            best[coefficients] = min(end, best.get(coefficients, end))
+        elif end < (Fraction(0), True):
+            return None
     return best
 
 
@@ -111,22 +104,20 @@ def _cheapest(system: Iterable[Coefficients]) -> str:
     return min(sorted({name for name, _ in signs}), key=lambda name: signs[name, True] * signs[name, False])
 
 
-def _without(variable: str, system: Mapping[Coefficients, Inequality]) -> dict[Coefficients, Inequality] | None:
-    rest: list[Inequality] = []
-    lowers: list[tuple[Inequality, int]] = []
-    uppers: list[tuple[Inequality, int]] = []
-    for each in system.values():
-        coefficient = dict(each.coefficients).get(variable)
-        if coefficient is None:
-            rest.append(each)
+def _without(variable: str, system: Mapping[Coefficients, End]) -> Iterator[Inequality]:
+    lowers: list[tuple[dict[str, int], End]] = []
+    uppers: list[tuple[dict[str, int], End]] = []
+    for coefficients, end in system.items():
+        factors = dict(coefficients)
+        if variable not in factors:
+            yield coefficients, end
         else:
-            (uppers if coefficient > 0 else lowers).append((each, abs(coefficient)))
-    for low, a in lowers:
-        for high, b in uppers:
-            total = Counter({name: each * b for name, each in low.coefficients})
-            total.update({name: each * a for name, each in high.coefficients})
-            rest.append(inequality(total, low.bound * b + high.bound * a, low.is_strict or high.is_strict))
-    return _tightest(rest)
+            (uppers if factors[variable] > 0 else lowers).append((factors, end))
+    for low, (lower, is_closed) in lowers:
+        for high, (upper, is_closed_above) in uppers:
+            a, b = -low[variable], high[variable]
+            total = {name: low.get(name, 0) * b + high.get(name, 0) * a for name in low | high}
+            yield _inequality(total, lower * b + upper * a, is_closed and is_closed_above)
 
 
 def entails_disjunction(
