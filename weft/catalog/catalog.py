@@ -9,37 +9,27 @@
 One process at a time may open a directory for writing; any number may read it meanwhile, and see each transaction from
 its commit on.
 
-A process that is not the writer can still ask for changes. It submits a script; the writer finds it pending, executes
-it, and answers, and the process that asked reads the answer:
-
-    asking process                             the writer, in a thread of its own
-    number = catalog.submit("DROP STREAM s")
-                                               for request in catalog.pending():
-                                                   with catalog.transaction():
-                                                       …execute request.script…
-                                                       catalog.answer(request.id, "dropped")
-    catalog.request(number).answer
-    catalog.delete_request(number)
-
-Executing and answering in one transaction makes a request happen at most once, even if the writer dies in between. A
-request that is withdrawn before its answer is never executed.
+A process that is not the writer can still ask for changes. It submits a script (`submit`); the writer finds it
+`pending`, and executes and `answer`s it in one transaction, so that a request happens at most once, even if the writer
+dies in between; the process that asked reads the answer (`request`, `delete_request`). A request that is withdrawn
+before its answer is never executed.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from weft.algebra import Value
 from weft.algebra.codec import dumps, register
 from weft.catalog.catalog_errors import CatalogError
-from weft.catalog.database import Database, Row, copy_of, refuse_lost, restore
+from weft.catalog.database import Database, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions
 from weft.catalog.lock import WriterLock
 from weft.catalog.room_tables import Computations, Deliveries
@@ -106,10 +96,9 @@ class Catalog(Definitions):
 
         A catalog that is there is kept beside it; returns where.
         """
-        directory = Path(directory)
-        lock = WriterLock(directory, patience)
+        lock = WriterLock(Path(directory), patience)
         try:
-            return restore(directory, directory / CATALOG_FILE)
+            return restore(Path(directory) / CATALOG_FILE)
         finally:
             lock.release()
 
@@ -167,12 +156,13 @@ class Catalog(Definitions):
 
     def setting(self, name: str, default: Value = None) -> Value:
         rows = self._database.execute("SELECT value FROM settings WHERE key = ?", (_setting_key(name),))
-        return self._setting(name, rows[0][0]) if rows else default
+        found: Value = self._database.decode(f"setting '{name}'", rows[0][0]) if rows else default
+        return found
 
     def settings(self) -> Settings:
         """The settings of the project, with the defaults of those that were not set."""
         rows = self._database.execute("SELECT key, value FROM settings ORDER BY key")
-        return Settings({key: self._setting(key, value) for key, value in rows})
+        return Settings({key: self._database.decode(f"setting '{key}'", value) for key, value in rows})
 
     def allowed_paths(self) -> tuple[str, ...] | None:
         """The folders that statements may name; None if there is no limit."""
@@ -206,15 +196,17 @@ class Catalog(Definitions):
 
     def statistics(self, key: str, *, since: int = 0) -> tuple[CycleStatistics, ...]:
         """What was recorded for `key` in cycle `since` and later, oldest first."""
-        rows = self._database.execute(
-            "SELECT key, cycle, numbers FROM statistics WHERE key = ? AND cycle >= ? ORDER BY cycle", (key, since)
-        )
-        return tuple(self._statistics(row) for row in rows)
+        return tuple(self._statistics("cycle", "WHERE key = ? AND cycle >= ? ORDER BY cycle", key, since))
 
     def latest_statistics(self) -> dict[str, CycleStatistics]:
         """The newest record of each key."""
-        rows = self._database.execute("SELECT key, max(cycle), numbers FROM statistics GROUP BY key")
-        return {row[0]: self._statistics(row) for row in rows}
+        return {each.key: each for each in self._statistics("max(cycle)", "GROUP BY key")}
+
+    def _statistics(self, cycle: str, rest: str, *parameters: object) -> Iterator[CycleStatistics]:
+        rows = self._database.execute(f"SELECT key, {cycle}, numbers FROM statistics {rest}", parameters)
+        for key, recorded_in, numbers in rows:
+            measured = dict(self._database.decode(f"the statistics of '{key}'", numbers))
+            yield CycleStatistics(key, recorded_in, measured)
 
     # -- plan versions -----------------------------------------------------------------------------------------------
 
@@ -267,16 +259,13 @@ class Catalog(Definitions):
 
     def pending(self) -> tuple[Request, ...]:
         """The requests without an answer, oldest first."""
-        rows = self._database.execute(f"{_REQUESTS} WHERE answer IS NULL ORDER BY id")
+        rows = self._database.execute("SELECT id, script, answer FROM requests WHERE answer IS NULL ORDER BY id")
         return tuple(Request(*row) for row in rows)
 
     def request(self, number: int) -> Request:
-        rows = self._database.execute(f"{_REQUESTS} WHERE id = ?", (number,))
-        if not rows:
-            raise CatalogError(
-                f"there is no request {number} in {self.path}; it was withdrawn, or answered and deleted"
-            )
-        return Request(*rows[0])
+        for row in self._database.execute("SELECT id, script, answer FROM requests WHERE id = ?", (number,)):
+            return Request(*row)
+        raise CatalogError(f"there is no request {number} in {self.path}; it was withdrawn, or answered and deleted")
 
     def answer(self, number: int, answer: str) -> None:
         """Answer a request, once. Answers that were not asked for within an hour are deleted."""
@@ -291,17 +280,6 @@ class Catalog(Definitions):
         """Delete an answered request: its answer has been read. Readers may do this."""
         self._database.execute_apart("DELETE FROM requests WHERE id = ? AND answer IS NOT NULL", (number,))
 
-    # ----------------------------------------------------------------------------------------------------------------
-
-    def _setting(self, name: str, value: str) -> Value:
-        return cast(Value, self._database.decode(f"setting '{name}'", value))
-
-    def _statistics(self, row: Row) -> CycleStatistics:
-        key, cycle, numbers = row
-        return CycleStatistics(key, cycle, dict(self._database.decode(f"the statistics of '{key}'", numbers)))
-
-
-_REQUESTS: Final = "SELECT id, script, answer FROM requests"
 
 #: Seconds for which an answer waits for the process that asked.
 _ANSWERS_KEPT: Final = 3600.0

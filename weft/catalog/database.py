@@ -276,11 +276,12 @@ def copy_of(catalog: Path) -> bytes:
     return _HEAD % crc32(data) + data
 
 
-def restore(directory: Path, catalog: Path) -> Path | None:
-    """Put the copy in a project's directory in the place of its catalog; return where the file that was there is now.
+def restore(catalog: Path) -> Path | None:
+    """Put its copy in the place of a catalog; return where the file that was there is now.
 
     The caller holds the lock of the project.
     """
+    directory = catalog.parent
     copy = directory / "state" / COPY_FILE
     if not copy.exists():
         raise CatalogError(f"{copy} does not exist, so there is no copy of the catalog of {directory}")

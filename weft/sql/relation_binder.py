@@ -26,7 +26,7 @@ from weft.algebra import (
 from weft.algebra.expressions import Column, Expression, WindowBound
 from weft.algebra.properties import answer_window, clock_type, emission
 from weft.algebra.types import TIMESTAMP, DataType
-from weft.predicates.literal_expressions import conjunction
+from weft.predicates.literals import conjunction
 from weft.sql import expression_binder, limits, query_syntax
 from weft.sql.coercion import cast, common_type
 from weft.sql.from_clause import SUBQUERY_CLAUSES, FromClause, QueryContext, refuse_column_names, ticks

@@ -97,7 +97,7 @@ class Sample:
 
     def _column(self, family: QueryFamily, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
         term = subject.expression if isinstance(subject, Term) else None
-        name = None if term is None else _known_as(family, term)
+        name = _known_as(family, term)
         alias = term.source if isinstance(term, Column) else ""
         place = (alias, name or subject.text)
         if place not in self._columns:
