@@ -30,20 +30,7 @@ from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
 from weft.predicates import terms
 from weft.predicates.domains import DAY, Domain, Facts, Place, contains, days, domain_of, floating, satisfying
 from weft.predicates.literals import MIRRORED, Triple, literals_of, null_test, try_expression
-from weft.predicates.subjects import (
-    Polynomial,
-    common_step,
-    constant,
-    minus,
-    order_of,
-    plus,
-    product_range,
-    range_of,
-    scaled,
-    sum_of,
-    times,
-    variable,
-)
+from weft.predicates.subjects import Polynomial, order_of, polynomial_of, product_range, sum_of, variable
 from weft.predicates.terms import Range, Term, term_of
 
 #: That a polynomial is at most, or at least, a number.
@@ -60,12 +47,11 @@ class Reading:
     """An expression as a polynomial.
 
     It has a value iff all `atoms` have one and all guards hold; atoms that cancel out (`a - a`) count. Its values lie
-    in `range` and are multiples of `step`.
+    in `range`.
     """
 
     polynomial: Polynomial
     range: Range
-    step: Fraction
     atoms: frozenset[Term]
     guards: tuple[Guard, ...] = ()
 
@@ -78,7 +64,7 @@ def read(expression: Expression, facts: Facts) -> Reading | None:
         reading = _read_call(expression, facts)
         if reading is not None:
             polynomials = [reading.polynomial, *(polynomial for polynomial, _, _ in reading.guards)]
-            if all(max(map(abs, range_of(each))) < _TOO_LARGE for each in polynomials):
+            if all(max(map(abs, each.range)) < _TOO_LARGE for each in polynomials):
                 return reading
     return read_whole(expression, facts) if terms.is_exact(expression.type) else None
 
@@ -86,7 +72,7 @@ def read(expression: Expression, facts: Facts) -> Reading | None:
 def read_whole(expression: Expression, facts: Facts) -> Reading:
     """An expression of an exact type as a single atom."""
     atom = term_of(expression, facts)
-    return Reading(variable(atom), atom.range, atom.step, frozenset({atom}))
+    return Reading(variable(atom), atom.range, frozenset({atom}))
 
 
 def _read_constant(literal: Literal) -> Reading | None:
@@ -96,7 +82,7 @@ def _read_constant(literal: Literal) -> Reading | None:
     if isinstance(value, float) and value - value != 0:
         return None  # infinite, or NaN
     exact = days(value) if isinstance(value, date) else Fraction(value)
-    return Reading(constant(exact), (exact, exact), abs(exact), frozenset())
+    return Reading(polynomial_of([((), exact)]), (exact, exact), frozenset())
 
 
 def _read_call(call: Call, facts: Facts) -> Reading | None:
@@ -133,24 +119,23 @@ def _computed(op: str, args: Sequence[Reading]) -> Reading | None:
     if op == "-":
         return _computed("+", (left, _multiplied(right, Fraction(-1))))
     if op == "*":
-        polynomial, step = times(left.polynomial, right.polynomial), left.step * right.step
-        range_ = product_range(left.range, right.range)
+        polynomial, range_ = left.polynomial * right.polynomial, product_range(left.range, right.range)
     else:
-        polynomial, step = plus(left.polynomial, right.polynomial), common_step((left.step, right.step))
+        polynomial = left.polynomial + right.polynomial
         range_ = left.range[0] + right.range[0], left.range[1] + right.range[1]
-    return Reading(polynomial, range_, step, left.atoms | right.atoms, left.guards + right.guards)
+    return Reading(polynomial, range_, left.atoms | right.atoms, left.guards + right.guards)
 
 
 def _multiplied(reading: Reading, factor: Fraction) -> Reading:
-    polynomial, range_ = scaled(reading.polynomial, factor), product_range(reading.range, (factor, factor))
-    return replace(reading, polynomial=polynomial, range=range_, step=reading.step * abs(factor))
+    range_ = product_range(reading.range, (factor, factor))
+    return replace(reading, polynomial=reading.polynomial.scaled(factor), range=range_)
 
 
 def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
     """A result as its type holds it: with guards where it may not fit, or None where it may be rounded."""
     if exact is None:
         return None
-    low, high = range_of(exact.polynomial)
+    low, high = exact.polynomial.range
     exact = replace(exact, range=(max(low, exact.range[0]), min(high, exact.range[1])))
     if type_.is_floating:
         return exact if _is_representable(exact, type_) else None
@@ -158,7 +143,7 @@ def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
     assert isinstance(room.low, Fraction)
     assert isinstance(room.high, Fraction)
     assert room.step is not None
-    if (exact.step / room.step).denominator != 1:
+    if (exact.polynomial.step / room.step).denominator != 1:
         return None
     (low, high), guards = exact.range, exact.guards
     if high > room.high:
@@ -170,10 +155,10 @@ def _fitted(exact: Reading | None, type_: DataType) -> Reading | None:
 
 def _is_representable(exact: Reading, type_: DataType) -> bool:
     """Whether every value is a number of the floating-point type, so that nothing is ever rounded."""
-    denominator = exact.step.denominator
+    step = exact.polynomial.step
+    numerator, denominator = step.numerator or 1, step.denominator
     if denominator & (denominator - 1):
         return False
-    numerator = exact.step.numerator or 1
     unit = Fraction(numerator & -numerator, denominator)
     largest, limit = max(abs(bound) for bound in exact.range), Fraction(2) ** _GREATEST_EXPONENT[type_.kind]
     return largest / unit <= 1 << _SIGNIFICANT_BITS[type_.kind] and largest <= limit and unit * limit >= 1
@@ -225,7 +210,7 @@ def _compared_sides(
 
 
 def _compared_sums(operator: str, left: Reading, right: Reading) -> tuple[Triple, ...] | None:
-    polynomial = minus(left.polynomial, right.polynomial)
+    polynomial = left.polynomial - right.polynomial
     found: dict[Triple, None] = {}
     for each, op, bound in ((polynomial, operator, Fraction(0)), *left.guards, *right.guards):
         parts = _compared(each, op, bound)

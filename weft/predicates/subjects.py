@@ -57,8 +57,49 @@ class Polynomial:
     def atoms(self) -> frozenset[Term]:
         return frozenset(atom for monomial, _ in self.terms for atom in monomial)
 
+    @property
+    def step(self) -> Fraction:
+        """A number that all values are multiples of: 1 for a sum of whole numbers."""
+        return common_step(coefficient * prod(atom.step for atom in monomial) for monomial, coefficient in self.terms)
 
-def _sum(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
+    @property
+    def range(self) -> Range:
+        """Bounds of all values, by the terms' domains. They may be wider than need be, never narrower."""
+        low = high = ZERO
+        for monomial, coefficient in self.terms:
+            bounds = (coefficient, coefficient)
+            for atom in monomial:
+                bounds = product_range(bounds, atom.range)
+            low, high = low + bounds[0], high + bounds[1]
+        return low, high
+
+    @property
+    def text(self) -> str:
+        """The polynomial as SQL: `T1.amount - 2*T2.amount`."""
+        text = ""
+        for monomial, coefficient in self.terms:
+            factors = [*([number_text(abs(coefficient))] if abs(coefficient) != 1 or not monomial else [])]
+            factors += [atom.text for atom in monomial]
+            sign = (" - " if coefficient < 0 else " + ") if text else ("-" if coefficient < 0 else "")
+            text += sign + "*".join(factors)
+        return text or "0"
+
+    def scaled(self, factor: Fraction) -> Polynomial:
+        return polynomial_of((monomial, coefficient * factor) for monomial, coefficient in self.terms)
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return polynomial_of((*self.terms, *other.terms))
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other.scaled(Fraction(-1))
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        products = ((tuple(sorted(one + two)), a * b) for one, a in self.terms for two, b in other.terms)
+        return polynomial_of(products)
+
+
+def polynomial_of(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
+    """The sum of some monomials with coefficients."""
     total: dict[Monomial, Fraction] = {}
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, ZERO) + coefficient
@@ -66,28 +107,8 @@ def _sum(terms: Iterable[tuple[Monomial, Fraction]]) -> Polynomial:
     return Polynomial(tuple(sorted(kept, key=lambda term: [atom.text for atom in term[0]])))
 
 
-def constant(value: Fraction) -> Polynomial:
-    return _sum([((), value)])
-
-
 def variable(term: Term) -> Polynomial:
     return Polynomial((((term,), Fraction(1)),))
-
-
-def plus(left: Polynomial, right: Polynomial) -> Polynomial:
-    return _sum((*left.terms, *right.terms))
-
-
-def scaled(polynomial: Polynomial, factor: Fraction) -> Polynomial:
-    return _sum((monomial, coefficient * factor) for monomial, coefficient in polynomial.terms)
-
-
-def minus(left: Polynomial, right: Polynomial) -> Polynomial:
-    return plus(left, scaled(right, Fraction(-1)))
-
-
-def times(left: Polynomial, right: Polynomial) -> Polynomial:
-    return _sum((tuple(sorted(one + other)), a * b) for one, a in left.terms for other, b in right.terms)
 
 
 def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:
@@ -97,13 +118,13 @@ def oriented(varying: Polynomial) -> tuple[Polynomial, Fraction]:
     >>> from weft.algebra.types import INT
     >>> from weft.predicates.terms import term_of
     >>> a, b = (variable(term_of(Column("", n, INT))) for n in "ab")
-    >>> unique, factor = oriented(minus(scaled(b, Fraction(1, 2)), a))
-    >>> text_of_polynomial(unique), factor
+    >>> unique, factor = oriented(b.scaled(Fraction(1, 2)) - a)
+    >>> unique.text, factor
     ('2*a - b', Fraction(-1, 2))
     """
     coefficients = [coefficient for _, coefficient in varying.terms]
     factor = common_step(coefficients) * (1 if coefficients[0] > 0 else -1)
-    return (varying if factor == 1 else scaled(varying, 1 / factor)), factor
+    return (varying if factor == 1 else varying.scaled(1 / factor)), factor
 
 
 def common_step(steps: Iterable[Fraction]) -> Fraction:
@@ -113,36 +134,9 @@ def common_step(steps: Iterable[Fraction]) -> Fraction:
     return Fraction(gcd(*(each.numerator * (denominator // each.denominator) for each in listed)), denominator)
 
 
-def step_of(polynomial: Polynomial) -> Fraction:
-    """A number that all values are multiples of: 1 for a sum of whole numbers."""
-    return common_step(coefficient * prod(atom.step for atom in monomial) for monomial, coefficient in polynomial.terms)
-
-
-def range_of(polynomial: Polynomial) -> Range:
-    """Bounds of all values, by the terms' domains. They may be wider than need be, never narrower."""
-    low = high = ZERO
-    for monomial, coefficient in polynomial.terms:
-        bounds = (coefficient, coefficient)
-        for atom in monomial:
-            bounds = product_range(bounds, atom.range)
-        low, high = low + bounds[0], high + bounds[1]
-    return low, high
-
-
 def product_range(left: Range, right: Range) -> Range:
     corners = [a * b for a in left for b in right]
     return min(corners), max(corners)
-
-
-def text_of_polynomial(polynomial: Polynomial) -> str:
-    """A polynomial as SQL: `T1.amount - 2*T2.amount`."""
-    text = ""
-    for monomial, coefficient in polynomial.terms:
-        factors = [*([number_text(abs(coefficient))] if abs(coefficient) != 1 or not monomial else [])]
-        factors += [atom.text for atom in monomial]
-        sign = (" - " if coefficient < 0 else " + ") if text else ("-" if coefficient < 0 else "")
-        text += sign + "*".join(factors)
-    return text or "0"
 
 
 def number_text(value: Fraction) -> str:
@@ -216,8 +210,7 @@ def sum_of(varying: Polynomial) -> tuple[Sum | Term, Fraction]:
     if unique.single is not None:
         return unique.single, factor
     nullable = any(term.domain.nullable for term in unique.atoms)
-    domain = Domain(*range_of(unique), step_of(unique), nullable)
-    return Sum(text_of_polynomial(unique), unique, domain), factor
+    return Sum(unique.text, unique, Domain(*unique.range, unique.step, nullable)), factor
 
 
 def order_of(left: Term, right: Term) -> tuple[Order, bool]:
@@ -234,7 +227,7 @@ def renamed_subject(subject: Subject, names: Mapping[str, str]) -> tuple[Subject
     new = {term: renamed_term(term, names) for term in subject.terms}
     if isinstance(subject, Sum):
         terms = subject.polynomial.terms
-        return sum_of(_sum((tuple(sorted(new[term] for term in monomial)), each) for monomial, each in terms))
+        return sum_of(polynomial_of((tuple(sorted(new[term] for term in monomial)), each) for monomial, each in terms))
     if isinstance(subject, Order):
         order, is_turned = order_of(new[subject.left], new[subject.right])
         return order, Fraction(-1 if is_turned else 1)

@@ -29,7 +29,7 @@ from weft.predicates.domains import Domain, Facts, clock_facts
 from weft.predicates.inference import with_inferred
 from weft.predicates.literals import literals_of
 from weft.predicates.normal_forms import conjunctive_form
-from weft.predicates.subjects import minus, sum_of, variable
+from weft.predicates.subjects import sum_of, variable
 from weft.predicates.terms import Term, canonical, columns_of, term_of, text_of, with_sources
 
 #: The clocks of answers: at most a window away from those of streams, and never NULL.
@@ -78,7 +78,7 @@ def _pair(window: Window, own: Column, other: Column, facts: Facts) -> Iterator[
 
 def _at_most(later: Term, earlier: Term, ticks: Fraction) -> Disjunction:
     """later - earlier <= ticks."""
-    subject, factor = sum_of(minus(variable(later), variable(earlier)))
+    subject, factor = sum_of(variable(later) - variable(earlier))
     return disjunction_with(literals_of(subject, "<=" if factor > 0 else ">=", ticks / factor))
 
 
