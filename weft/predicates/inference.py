@@ -324,17 +324,18 @@ def _image(span: domains.Span, link: ComparisonLink) -> domains.Span:
     what follows from other queries.
     """
     domain, (low, high) = link.origin.domain, span
-    ends = domains.FIRST, domains.LAST
-    if low != domain.first:
-        operator, place = literals.lower_end(low, domain)
-        ends = domains.above(place) if operator == ">" else domains.below(place), domains.LAST
-    if high != domain.last:
-        operator, place = literals.upper_end(high, domain)
-        ends = ends[0], domains.below(place) if operator == "<" else domains.above(place)
+    ends = (
+        domains.FIRST if low == domain.first else _cut(*literals.lower_end(low, domain)),
+        domains.LAST if high == domain.last else _cut(*literals.upper_end(high, domain)),
+    )
     if not (isinstance(link.target, Sum) or link.target.is_exact):
         return ends
     first, last = (_mapped(cut, link) for cut in ends)
     return (first, last) if link.factor > 0 else (last, first)
+
+
+def _cut(operator: str, place: domains.Place) -> domains.Cut:
+    return domains.above(place) if operator in (">", "<=") else domains.below(place)
 
 
 def _mapped(cut: domains.Cut, link: ComparisonLink) -> domains.Cut:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from math import lcm, prod
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from weft.algebra import Call, DataType, Expression, Kind, Literal
 from weft.algebra.types import BIGINT, BOOLEAN, DATE, HUGEINT, INTERVAL, TIMESTAMP, decimal
 from weft.predicates import domains
 from weft.predicates.domains import DAY, date_of, is_in_calendar
-from weft.predicates.subjects import Monomial, Order, Polynomial, Subject, Sum, decimal_places, number_text
+from weft.predicates.subjects import ZERO, Monomial, Order, Polynomial, Subject, Sum, decimal_places, number_text
 from weft.predicates.terms import Term, quoted_text
 
 IS_NULL, IS_NOT_NULL = "IS NULL", "IS NOT NULL"
@@ -231,6 +231,10 @@ _BIGINT_LIMIT = Fraction(1 << 63)
 _HUGEINT_LIMIT = Fraction(10**_MOST_DIGITS)
 
 
+class _TooWideError(Exception):
+    """No type holds all values that have to be computed."""
+
+
 def expression_of(literal: Triple) -> Expression:
     """A literal as an expression: TRUE for the same rows."""
     expression = try_expression(literal)
@@ -251,8 +255,11 @@ def try_expression(literal: Triple) -> Expression | None:
         return Call(operator, (subject.left.expression, subject.right.expression), BOOLEAN)
     if isinstance(subject, Sum):
         assert isinstance(bound, Fraction)
-        sides = _direct_sides(subject.polynomial, bound) or _numeric_sides(subject.polynomial, bound)
-        return None if sides is None else Call(operator, sides, BOOLEAN)
+        try:
+            sides = _direct_sides(subject.polynomial, bound) or _numeric_sides(subject.polynomial, bound)
+        except _TooWideError:
+            return None
+        return Call(operator, sides, BOOLEAN)
     term = subject.expression
     if term.type == BOOLEAN:
         return term if bool(bound) == (operator == "=") else Call("not", (term,), BOOLEAN)
@@ -314,27 +321,27 @@ def _as_timestamp(term: Expression) -> Expression:
     return term if term.type == TIMESTAMP else Call("cast", (term,), TIMESTAMP)
 
 
-def _numeric_sides(polynomial: Polynomial, bound: Fraction) -> Sides | None:
-    """Both sides as sums in one numeric type, or None if no type holds them."""
+def _numeric_sides(polynomial: Polynomial, bound: Fraction) -> Sides:
+    """Both sides as sums in one numeric type."""
     terms = [(monomial, coefficient / _unit(monomial)) for monomial, coefficient in polynomial.terms]
     whole = lcm(*(coefficient.denominator for _, coefficient in terms))
-    positive = tuple((monomial, int(each * whole)) for monomial, each in terms if each > 0)
-    negative = tuple((monomial, int(-each * whole)) for monomial, each in terms if each < 0)
-    constants = (max(-bound, Fraction(0)) * whole, max(bound, Fraction(0)) * whole)
+    sides = (
+        (tuple((monomial, int(each * whole)) for monomial, each in terms if each > 0), max(-bound, ZERO) * whole),
+        (tuple((monomial, int(-each * whole)) for monomial, each in terms if each < 0), max(bound, ZERO) * whole),
+    )
     if any(atom.expression.type.kind is Kind.DECIMAL for atom in polynomial.atoms):
-        types = _Arithmetic(_as_decimal, _decimal_constant, _decimal_type)
-        left, right = map(types.side, (positive, negative), constants)
-        if left is None or right is None:
-            return None
+        left, right = (_computed(*side, _as_decimal, _decimal_constant, _decimal_type) for side in sides)
         common = _common_decimal(left.type, right.type, extra=0)
-        return None if common is None else (_as_type(left, common), _as_type(right, common))
-    largest = max(map(_largest, (positive, negative), constants))
+        return _as_type(left, common), _as_type(right, common)
+    largest = max(_largest(*side) for side in sides)
     if largest >= _HUGEINT_LIMIT:
-        return None
+        raise _TooWideError
     type_ = BIGINT if largest < _BIGINT_LIMIT else HUGEINT
-    types = _Arithmetic(lambda term: _as_type(term, type_), lambda value: Literal(int(value), type_), lambda *_: type_)
-    left, right = map(types.side, (positive, negative), constants)
-    return None if left is None or right is None else (left, right)
+    left, right = (
+        _computed(*side, lambda term: _as_type(term, type_), lambda value: constant_of(value, type_), lambda *_: type_)
+        for side in sides
+    )
+    return left, right
 
 
 def _unit(monomial: Monomial) -> int:
@@ -366,40 +373,35 @@ def _as_type(term: Expression, type_: DataType) -> Expression:
     return term if term.type == type_ else Call("cast", (term,), type_)
 
 
-@dataclass(frozen=True, slots=True)
-class _Arithmetic:
-    """How sums of products are written in types that hold all their values; None where no type does."""
+def _computed(
+    side: Side,
+    constant: Fraction,
+    as_type: Callable[[Expression], Expression],
+    constant_in: Callable[[Fraction], Expression],
+    type_of: Callable[[str, DataType, DataType], DataType],
+) -> Expression:
+    """A side with its constant, in types that hold all its values."""
 
-    term: Callable[[Expression], Expression]
-    constant: Callable[[Fraction], Expression | None]
-    type_of: Callable[[str, DataType, DataType], DataType | None]
+    def folded(op: str, parts: Sequence[Expression]) -> Expression:
+        return reduce(lambda left, right: Call(op, (left, right), type_of(op, left.type, right.type)), parts)
 
-    def side(self, side: Side, constant: Fraction) -> Expression | None:
-        parts: list[Expression | None] = []
-        for monomial, factor in side:
-            factors: list[Expression | None] = [] if factor == 1 else [self.constant(Fraction(factor))]
-            factors += (self.term(_number(atom.expression)) for atom in monomial)
-            parts.append(self._folded("*", factors))
-        if constant or not parts:
-            parts.append(self.constant(constant))
-        return self._folded("+", parts)
-
-    def _folded(self, op: str, parts: Sequence[Expression | None]) -> Expression | None:
-        result, *others = parts
-        for part in others:
-            if result is None or part is None:
-                return None
-            type_ = self.type_of(op, result.type, part.type)
-            result = None if type_ is None else Call(op, (result, part), type_)
-        return result
+    products = []
+    for monomial, factor in side:
+        factors = [as_type(_number(atom.expression)) for atom in monomial]
+        products.append(folded("*", factors if factor == 1 else [constant_in(Fraction(factor)), *factors]))
+    return folded("+", products if products and not constant else [*products, constant_in(constant)])
 
 
-def _decimal_constant(value: Fraction) -> Expression | None:
+def _decimal_constant(value: Fraction) -> Expression:
     scale = decimal_places(value)
-    if scale is None:
-        return None
-    digits = max(len(str(abs(int(value * 10**scale)))), scale, 1)
-    return constant_of(value, decimal(digits, scale)) if digits <= _MOST_DIGITS else None
+    digits = _MOST_DIGITS + 1 if scale is None else max(len(str(abs(int(value * 10**scale)))), scale, 1)
+    return constant_of(value, _decimal(digits, scale or 0))
+
+
+def _decimal(precision: int, scale: int) -> DataType:
+    if precision > _MOST_DIGITS:
+        raise _TooWideError
+    return decimal(precision, scale)
 
 
 def _as_decimal(term: Expression) -> Expression:
@@ -409,15 +411,13 @@ def _as_decimal(term: Expression) -> Expression:
     return Call("cast", (term,), decimal(digits, 0))
 
 
-def _decimal_type(op: str, left: DataType, right: DataType) -> DataType | None:
-    """The type of a product or a sum, if it need not drop decimals."""
+def _decimal_type(op: str, left: DataType, right: DataType) -> DataType:
+    """The type of a product or a sum that need not drop decimals."""
     if op == "+":
         return _common_decimal(left, right, extra=1)
-    precision = left.precision + right.precision + 1
-    return decimal(precision, left.scale + right.scale) if precision <= _MOST_DIGITS else None
+    return _decimal(left.precision + right.precision + 1, left.scale + right.scale)
 
 
-def _common_decimal(left: DataType, right: DataType, extra: int) -> DataType | None:
+def _common_decimal(left: DataType, right: DataType, extra: int) -> DataType:
     scale = max(left.scale, right.scale)
-    precision = max(left.precision - left.scale, right.precision - right.scale) + scale + extra
-    return decimal(precision, scale) if precision <= _MOST_DIGITS else None
+    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + extra, scale)

@@ -102,18 +102,19 @@ Clause: TypeAlias = tuple[Check | ParentLabel, ...]
 Conjunction: TypeAlias = tuple[Clause, ...]
 
 
+@dataclass(frozen=True)
 class RowMatches:
-    """The rows of each node, of the rows of one table."""
+    """The rows of each node, of the rows of one table.
 
-    def __init__(
-        self, rows: int, kinds: Positions, satisfied: Mapping[int, Mask], clauses: Sequence[Mask] = ()
-    ) -> None:
-        #: The kind of each row, and for each node, and for each clause by number, which kinds are in it.
-        self._kinds, self._satisfied, self._clauses = kinds, satisfied, clauses
-        self._count = rows
+    It has the kind of each row; and for each node, and for each clause by number, which kinds are in it.
+    """
+
+    _kinds: Positions
+    _satisfied: Mapping[int, Mask]
+    _clauses: Sequence[Mask]
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._kinds)
 
     def count(self, node: int) -> int:
         """How many rows are in a node."""
@@ -121,7 +122,7 @@ class RowMatches:
 
     def satisfying(self, clauses: Sequence[int], rows: Mask | None = None) -> list[int]:
         """How many rows, or how many of some of them, satisfy each of some clauses of the evaluator."""
-        if not self._count:
+        if not len(self):
             return [0] * len(clauses)
         kinds = self._kinds if rows is None else self._kinds[rows]
         counts = np.bincount(kinds, minlength=len(self._clauses[0]) if self._clauses else 0)
@@ -143,7 +144,7 @@ class RowMatches:
         """Which rows are in one of some nodes."""
         masks = [self._satisfied[node] for node in nodes]
         if not masks:
-            return np.zeros(self._count, dtype=bool)
+            return np.zeros(len(self), dtype=bool)
         return np.asarray(np.logical_or.reduce(masks)[self._kinds])
 
     def labels(self, labels: Mapping[int, str]) -> pa.Array:
@@ -228,7 +229,7 @@ class RowMatcher:
             node: np.logical_and.reduce([all_kinds, *(clauses[number] for number in numbers_of_clauses)])
             for node, numbers_of_clauses in self._clauses_of_nodes.items()
         }
-        return RowMatches(table.num_rows, kinds, satisfied, clauses)
+        return RowMatches(kinds, satisfied, clauses)
 
 
 class SubjectIntervals:
