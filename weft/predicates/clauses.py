@@ -7,8 +7,7 @@ larger one. A node can be shared by a query whose predicate set implies the node
     disjunctions    every literal of p implies some literal of q
     sets            every disjunction of Q is implied by some disjunction of P
 
-All three are sound. The first is complete for one subject. The last looks at two disjunctions at a time; what it
-misses, `inference` finds.
+All three are sound. The last looks at two disjunctions at a time; what it misses, `inference` finds.
 
 **A canonical disjunction** has no literal that implies another, and what touches is joined:
 
@@ -50,6 +49,7 @@ class Disjunction:
 
     @cached_property
     def by_subject(self) -> Mapping[Subject, ValueSet]:
+        """For each subject the values for which one of its literals is TRUE."""
         return _by_subject(self.literals)
 
     @cached_property
@@ -90,7 +90,6 @@ class PredicateSet:
 
 
 def _by_subject(literals: Iterable[Triple]) -> Mapping[Subject, ValueSet]:
-    """For each subject the values for which one of its literals is TRUE."""
     listed: dict[Subject, list[ValueSet]] = {}
     for literal in literals:
         listed.setdefault(literal.subject, []).append(literal.values)
@@ -177,7 +176,12 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
     while pending:
         if FALSE in pending:
             return FALSE_SET
-        mixed |= _taken_in(pending, known)
+        for each in pending:
+            if len(each.by_subject) > 1:
+                mixed.add(each)
+            else:
+                ((subject, values),) = each.by_subject.items()
+                known[subject] = intersection(known.get(subject, subject.domain.everything), values)
         present = _present(known)
         for subject, values in known.items():
             # What takes part in a comparison that must be TRUE is not NULL.
@@ -186,26 +190,14 @@ def predicate_set(disjunctions: Iterable[Disjunction]) -> PredicateSet:
         if any(values.is_empty for values in known.values()):
             return FALSE_SET
         reduced = {each: _reduced(each, known) for each in mixed}
-        pending = {each for old, each in reduced.items() if each is not None and each != old}
         mixed = {each for old, each in reduced.items() if each == old}
+        pending = {each for each in reduced.values() if each is not None} - mixed
         if not pending:
             pending = _resolved(mixed)
             mixed = {each for each in mixed if not any(disjunction_implies(other, each) for other in pending)}
     ordered = sorted(mixed, key=lambda each: (len(each.literals), each.text))
     strongest = largest(ordered, lambda each, other: disjunction_implies(other, each))
     return set_with([*_unmixed(known, given), *strongest])
-
-
-def _taken_in(disjunctions: Iterable[Disjunction], known: dict[Subject, ValueSet]) -> set[Disjunction]:
-    """Adds what speaks of one subject to the sets; gives back the rest."""
-    rest: set[Disjunction] = set()
-    for each in disjunctions:
-        if len(each.by_subject) > 1:
-            rest.add(each)
-        else:
-            ((subject, values),) = each.by_subject.items()
-            known[subject] = intersection(known.get(subject, subject.domain.everything), values)
-    return rest
 
 
 def _present(known: Mapping[Subject, ValueSet]) -> set[Subject]:

@@ -1,7 +1,7 @@
 """One comparison as literals: its sides are read as polynomials, where that keeps every answer.
 
-SQL's arithmetic is not that of rational numbers: an INT overflows to NULL, a DECIMAL rounds, a DOUBLE does both and has
-NaN besides. An expression is read as a polynomial only if at every step the exact result is what SQL computes:
+An INT overflows to NULL, a DECIMAL rounds, a DOUBLE does both and has NaN besides. So an expression is read as a
+polynomial only if at every step the exact result is what SQL computes:
 
     integers, times, intervals   exact, as long as the result fits its type
     DECIMAL                      exact, if the type of the result has all the decimals; and as long as it fits

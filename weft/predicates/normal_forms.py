@@ -48,7 +48,7 @@ def conjunctive_form(
 def _clauses(condition: Expression, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
     """Where a condition is TRUE; with `is_wanted` False, where it is FALSE."""
     if isinstance(condition, Literal):
-        return _always(condition.value is is_wanted)
+        return set() if condition.value is is_wanted else {FALSE}
     if isinstance(condition, Call):
         if condition.op == "not":
             return _clauses(condition.args[0], facts, not is_wanted, most)
@@ -59,10 +59,6 @@ def _clauses(condition: Expression, facts: Facts, is_wanted: bool, most: int) ->
         if rule is not None:
             return rule(condition, facts, is_wanted, most)
     return _whole(condition, is_wanted)
-
-
-def _always(holds: bool) -> _Clauses:
-    return set() if holds else {FALSE}
 
 
 def _single(literal: Triple) -> _Clauses:
@@ -99,9 +95,11 @@ def _in(call: Call, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
 def _is_null(call: Call, facts: Facts, is_wanted: bool, _most: int) -> _Clauses:
     value = call.args[0]
     if isinstance(value, Literal):
-        return _always((value.value is None) == is_wanted)
-    subject = term_of(value, facts)
-    return _single(null_test(subject, is_null=is_wanted)) if subject.domain.nullable else _always(not is_wanted)
+        return set() if (value.value is None) == is_wanted else {FALSE}
+    term = term_of(value, facts)
+    if term.domain.nullable:
+        return _single(null_test(term, is_null=is_wanted))
+    return {FALSE} if is_wanted else set()
 
 
 def _same(call: Call, facts: Facts, is_wanted: bool, most: int) -> _Clauses:
@@ -168,11 +166,11 @@ def condition_of_disjunction(clause: Disjunction) -> Expression:
 
 def by_sources(predicates: PredicateSet) -> Mapping[frozenset[str], PredicateSet]:
     """A predicate set in parts, by the inputs they read: selections by one alias, joins by two or more."""
-    parts: dict[frozenset[str], list[Disjunction]] = {}
-    for each in predicates.disjunctions:
-        parts.setdefault(each.sources, []).append(each)
-    ordered = sorted(parts, key=lambda sources: (len(sources), sorted(sources)))
-    return {sources: predicate_set(parts[sources]) for sources in ordered}
+    read = {each.sources for each in predicates.disjunctions}
+    return {
+        sources: predicate_set(each for each in predicates.disjunctions if each.sources == sources)
+        for sources in sorted(read, key=lambda sources: (len(sources), sorted(sources)))
+    }
 
 
 def disjunctive_form(predicates: PredicateSet, most_boxes: int = MOST_BOXES) -> tuple[Box, ...] | None:
