@@ -1,7 +1,7 @@
 """Disjunctions of literals and predicate sets: their canonical forms, and which of them implies which.
 
-**Implication** compares pairs. If p implies q, then q **subsumes** p; q is the weaker condition and its result the
-larger one. A node can be shared by a query whose predicate set implies the node's.
+**Implication** compares pairs. If p implies q, then q **subsumes** p: a query whose predicate set implies that of a
+node can share it.
 
     literals        one subject, and the values of p are among those of q
     disjunctions    every literal of p implies some literal of q
@@ -12,7 +12,6 @@ All three are sound. The last looks at two disjunctions at a time; what it misse
 **A canonical disjunction** has no literal that implies another, and what touches is joined:
 
     a < 5 OR a = 5           →   a <= 5
-    a < 5 OR a > 5           →   a != 5
     a < 5 OR a > 3           →   a IS NOT NULL
 
 **A canonical predicate set.** The disjunctions that speak of one subject are one set of values, which is written in one
@@ -22,7 +21,6 @@ have in common. What is left with one subject becomes part of its set, and so on
 
     (a < 4 OR b > 5) AND a > 10   →   a > 10 AND b > 5
     (a < 4 OR b > 5) AND (a > 7 OR b > 5)   →   b > 5
-    a >= 5 AND a <= 5             →   a = 5
     a > 5 AND a < 3               →   FALSE
 """
 

@@ -1,7 +1,7 @@
 """The closest of the sets that a new one implies, among very many that differ in their constants.
 
-Thousands may subsume a new one: of ten thousand queries for `amount > x` and a window of w days, one in four subsumes
-the next query. To share a node only the closest matter, those with no other one in between.
+Of ten thousand queries for `amount > x` and a window of w days, one in four subsumes the next query. To share a node
+only the closest matter, those with no other one in between.
 
 Sets are kept in families. A family has the same disjunctions but for the constants of its **ends**, the literals that
 bound a subject from below or from above:

@@ -1,13 +1,11 @@
 """Sets of values, as spans between cuts; and domains, the values that a term can have at all.
 
 A **cut** is a place between values: just below a value, just above it, before everything or after everything. A span is
-what lies between two cuts, so one pair says "from 3, with it, up to 7, without it", and open and closed ends need no
-cases of their own:
+what lies between two cuts, so open and closed ends need no cases of their own:
 
     … ──┤3────────────7├── …        (below 3, below 7)  is  3 ≤ x < 7
 
-All that a set takes of its values is that they can be compared. NULL is no value: a set says beside its spans whether
-it holds NULL.
+NULL is no value: a set says beside its spans whether it holds NULL.
 
 A **domain** is read off the type: an INT lies between −2³¹ and 2³¹ − 1 and is whole, a DECIMAL(10, 2) is a multiple of
 a hundredth. That makes `a > 5` and `a >= 6` one condition for an INT, `a = 5.5` none at all, and it tells whether an

@@ -3,25 +3,21 @@
 **Entailment.** P implies a disjunction q iff no row satisfies P and makes q not TRUE. The literals of q that must not
 be TRUE are conditions themselves, so the question is whether a predicate set can hold at all. Its canonical form
 answers most of that. What it leaves open are choices, which are tried one by one within a limit of effort, and the
-inequalities among several columns; texts and DOUBLEs take part in that through their order alone:
+inequalities among several columns, which Fourier and Motzkin's elimination decides; texts and DOUBLEs take part in
+that through their order alone:
 
     (a < 4 OR a > 5) AND a > 4.5   and not   a > 5      →   4.5 < a <= 5, a < 4 OR a > 5   →   FALSE
     a < b AND b < c                implies   a < c          for columns of every type
 
-Whether linear inequalities can hold together is decided by Fourier and Motzkin's elimination: a variable that is
-bounded from below by some sums and from above by others can go, if each of the former is held against each of the
-latter. When no variable is left, what remains are statements about numbers.
-
 All of it is sound: what it calls implied is implied. It is complete for conditions on single columns within its effort,
 and for linear ones over dense numbers. It may miss what only whole numbers or products make true.
 
-**Transitivity.** A condition on one input and a comparison of two inputs give a condition on the other input, which a
-query need not have written, and which lets its rows be thrown away before the join:
+**Transitivity.** A condition on one input and a comparison of two inputs give a condition on the other input, which
+lets its rows be thrown away before the join:
 
     r1.amount > 1000000,  r2.amount > 0.5*r1.amount,  r3.amount = r2.amount
       →  r2.amount > 500000,  r3.amount > 500000
 
-A comparison hands on the lower end of the values of one side, the upper end, or, if it is an equality, all of them.
 What is inferred is the same whatever the order of the conditions: all ways are followed, each comparison being used
 once on a way, which ends `a > 2*b, b > 2*a` too.
 """

@@ -6,10 +6,8 @@ held against all others together; for single inputs, inference has found already
     T2.amount > 0  and  T1.amount < 5*T2.amount     imply     T1.amount < 10*T2.amount
 
 **Standard aliases.** An input is called by the name of what it reads, `F.amount`. Inputs that read the same are told
-apart by numbers, T1, T2 and so on, and any of them can be T1: k inputs of one table have k! assignments. To find an
-equal set there is no need to try them all. Most inputs differ in what is said of them: in their selections, in their
-joins, in what is said of the inputs they join. That tells them apart under whatever names, and orders them; only those
-that it cannot tell apart are tried in every order (`standard_form`).
+apart by numbers, T1, T2 and so on, in any of k! assignments. What is said of the inputs tells most of them apart under
+whatever names, and orders them; only those that it cannot tell apart are tried in every order (`standard_form`).
 """
 
 from __future__ import annotations

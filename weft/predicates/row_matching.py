@@ -7,10 +7,8 @@ sets, so sets are looked at once for each *distinct* row of numbers (a **kind** 
     rows ── subjects ──> numbers of intervals ── distinct ──> all sets, evaluated ── expanded ──> rows of each set
 
 A set is the conjunction of a node of the shared plan, and has the node's number. The cost is rows · subjects +
-distinct rows · clauses. Joins use it, whose conditions are many and whose constants repeat, and so do the owners of
-streams in a federation. Delivery looks thousands of single subscriptions up in an index of boxes over the intervals of
-the same subjects (`weft/delivery/subscription_index.py`): there nearly every row has numbers of its own, and few sets
-hold for it.
+distinct rows · clauses. Where nearly every row has numbers of its own and few sets hold for it, as in delivery, an
+index of boxes over the same intervals does better (`weft/delivery/subscription_index.py`).
 
 Columns come as Arrow. What cannot be computed here exactly comes as a column that Spark has computed.
 """
@@ -174,53 +172,39 @@ class RowMatcher:
         return {node: [self.clauses[each] for each in conjunction] for node, conjunction in self.nodes.items()}
 
     @cached_property
-    def _subjects(self) -> tuple[SubjectIntervals, ...]:
+    def _checks(self) -> list[tuple[int, Check | ParentLabel]]:
+        """All checks, each with the number of its clause."""
+        return [(number, check) for clause, number in self.clauses.items() for check in clause]
+
+    @cached_property
+    def _subjects(self) -> Mapping[Value, SubjectIntervals]:
         found: dict[Value, list[ValueSet]] = {}
-        for clause in self.clauses:
-            for check in clause:
-                if isinstance(check, Check):
-                    found.setdefault(check.value, []).append(check.values)
-        return tuple(SubjectIntervals(value, sets) for value, sets in found.items())
+        for _, check in self._checks:
+            if isinstance(check, Check):
+                found.setdefault(check.value, []).append(check.values)
+        return {value: SubjectIntervals(value, sets) for value, sets in found.items()}
 
     @cached_property
-    def _truths(self) -> tuple[tuple[tuple[int, Mask], ...], ...]:
-        """For each clause its checks: the number of the subject, and in which of its intervals the check holds."""
-        numbers = {intervals.value: number for number, intervals in enumerate(self._subjects)}
-        return tuple(
-            tuple(
-                (numbers[check.value], self._subjects[numbers[check.value]].truth(check.values))
-                for check in clause
-                if isinstance(check, Check)
-            )
-            for clause in self.clauses
-        )
-
-    @cached_property
-    def _labelled(self) -> tuple[tuple[int, ParentLabel], ...]:
-        """The checks of labels, each with the number of its clause."""
-        return tuple(
-            (number, check)
-            for clause, number in self.clauses.items()
-            for check in clause
-            if isinstance(check, ParentLabel)
-        )
+    def _truths(self) -> list[tuple[int, Value, Mask]]:
+        """The number of each check's clause, its subject, and in which of its intervals the check holds."""
+        return [
+            (number, check.value, self._subjects[check.value].truth(check.values))
+            for number, check in self._checks
+            if isinstance(check, Check)
+        ]
 
     def of(self, table: pa.Table, parents: Mapping[int, str] | None = None) -> RowMatches:
         """Which rows of a table are in which nodes. The rows' parents are labelled as `parents` says."""
-        numbers = [each.numbers(table) for each in self._subjects]
-        labels = {
-            column: distinct_texts(table[column]) for column in sorted({each.column for _, each in self._labelled})
-        }
-        kinds, representatives = _kinds([*numbers, *(codes for codes, _ in labels.values())], table.num_rows)
-        codes_of_kinds = [codes[representatives] for codes in numbers]
-        clauses = []
-        for checks in self._truths:
-            holds = np.zeros(len(representatives), dtype=bool)
-            for subject, truth in checks:
-                holds |= truth[codes_of_kinds[subject]]
-            clauses.append(holds)
+        numbers = {value: each.numbers(table) for value, each in self._subjects.items()}
+        labelled = [(number, check) for number, check in self._checks if isinstance(check, ParentLabel)]
+        labels = {column: distinct_texts(table[column]) for column in sorted({each.column for _, each in labelled})}
+        kinds, representatives = _kinds([*numbers.values(), *(codes for codes, _ in labels.values())], table.num_rows)
+        codes_of_kinds = {value: codes[representatives] for value, codes in numbers.items()}
+        clauses = [np.zeros(len(representatives), dtype=bool) for _ in self.clauses]
+        for number, subject, truth in self._truths:
+            clauses[number] |= truth[codes_of_kinds[subject]]
         sets = {column: [frozenset(text.split()) for text in texts] for column, (_, texts) in labels.items()}
-        for number, check in self._labelled:
+        for number, check in labelled:
             label = (parents or {})[check.node]
             known = np.array([label in listed for listed in sets[check.column]], dtype=bool)
             clauses[number] |= known[labels[check.column][0][representatives]]
