@@ -196,7 +196,8 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
     console.print(f"{count} continuous queries registered; they are woven into one plan")
     totals = Totals()
     started, cpu = time.monotonic(), cpu_seconds()
-    with loom, _bar(console) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("cycle {task.completed}/{task.total}")
+    with loom, Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting Spark", total=_CYCLES)
 
         def on_progress(cycle: CycleProgress) -> None:
@@ -227,15 +228,9 @@ def run(folder: Path, console: Console, *, count: int = ALL, master: str | None 
     return totals
 
 
-def _bar(console: Console) -> Progress:
-    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("cycle {task.completed}/{task.total}")
-    return Progress(*columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal)
-
-
 def _answers(name: str, answers: pa.Table) -> Table:
-    shown = Table(
-        *answers.column_names, title=f"{name}: the last of {answers.num_rows:,} answers", title_justify="left"
-    )
+    title = f"{name}: the last of {answers.num_rows:,} answers"
+    shown = Table(*answers.column_names, title=title, title_justify="left")
     for row in answers.slice(max(0, answers.num_rows - 5)).to_pylist():
         shown.add_row(*(_text(value) for value in row.values()))
     return shown

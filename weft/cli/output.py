@@ -123,6 +123,11 @@ def print_text(text: str) -> None:
     stdout().print(Text(text), soft_wrap=True)
 
 
+def value_text(value: object, null: str = "") -> str:
+    """A value of an answer, for people."""
+    return null if value is None else str(value).removesuffix("+00:00")
+
+
 def print_either(as_json: bool, document: Any, *lines: str) -> None:
     """Print a document for machines, or lines for people."""
     if as_json:

@@ -56,15 +56,11 @@ def results(
             for sentence in notice_sentences(notices_in(answers)):
                 typer.echo(sentence, err=True)
             return
-        rows = [[_text(value) for value in row.values()] for row in shown.to_pylist()]
+        rows = [[output.value_text(value) for value in row.values()] for row in shown.to_pylist()]
         output.print_table(answers.column_names, rows)
         output.print_text(f"the last {shown.num_rows} of {answers.num_rows:,} answers")
         for sentence in notice_sentences(notices_in(answers)):
             output.print_text(sentence)
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value).removesuffix("+00:00")
 
 
 #: What `status` counts of the rows of a stream, and of what is left out of it.

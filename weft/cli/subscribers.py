@@ -88,12 +88,8 @@ def _show(item: Batch | Dropped, left: int | None, as_json: bool) -> int | None:
         typer.echo(json_lines(shown).decode(), nl=False)
     else:
         for row in shown.to_pylist():
-            output.print_text("  ".join(f"{name}={_text(value)}" for name, value in row.items()))
+            output.print_text("  ".join(f"{name}={output.value_text(value, 'NULL')}" for name, value in row.items()))
     return None if left is None else left - shown.num_rows
-
-
-def _text(value: object) -> str:
-    return "NULL" if value is None else str(value).removesuffix("+00:00")
 
 
 def _clock(text: str | None) -> datetime | int | None:
