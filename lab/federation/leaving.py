@@ -7,7 +7,7 @@ merge    a cluster of fewer than k goes to its nearest sibling, which may have t
 from __future__ import annotations
 
 from weft.federation import FederationError
-from weft.federation.distribution.coordinator_tree import Cluster, Latencies, cluster_over, fitting, leaf_of
+from weft.federation.distribution.coordinator_tree import Cluster, Latencies, cluster_of, fitting
 
 
 def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluster | None:
@@ -16,7 +16,7 @@ def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluste
         raise FederationError(f"provider {provider} is not in the tree, so it cannot leave")
     if tree.is_leaf:
         rest = tuple(each for each in tree.providers if each != provider)
-        return leaf_of(rest, latency) if rest else None
+        return cluster_of(rest, latency) if rest else None
     smaller = _without(tree, provider, latency, k)
     # A root with one child coordinates nothing.
     while len(smaller.children) == 1:
@@ -27,15 +27,15 @@ def left(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Cluste
 def _without(cluster: Cluster, provider: int, latency: Latencies, k: int) -> Cluster:
     """A cluster without a provider somewhere below it; it may be too small then, and its children are not."""
     if cluster.is_leaf:
-        return leaf_of([each for each in cluster.providers if each != provider], latency)
+        return cluster_of([each for each in cluster.providers if each != provider], latency)
     holder = next(child for child in cluster.children if _holds(child, provider))
     smaller = _without(holder, provider, latency, k)
     others = [child for child in cluster.children if child is not holder]
     if len(smaller.members) >= k or not others:
-        return cluster_over([*others, smaller], latency)
+        return cluster_of([*others, smaller], latency)
     nearest = min(others, key=lambda child: (latency[smaller.leader, child.leader], child.leader))
     merged = fitting(_adopted(nearest, smaller, latency), latency, k)
-    return cluster_over([*(child for child in others if child is not nearest), *merged], latency)
+    return cluster_of([*(child for child in others if child is not nearest), *merged], latency)
 
 
 def _holds(cluster: Cluster, provider: int) -> bool:
@@ -45,5 +45,5 @@ def _holds(cluster: Cluster, provider: int) -> bool:
 def _adopted(cluster: Cluster, other: Cluster, latency: Latencies) -> Cluster:
     """A cluster with the members of another one of the same level."""
     if cluster.is_leaf:
-        return leaf_of((*cluster.providers, *other.providers), latency)
-    return cluster_over([*cluster.children, *other.children], latency)
+        return cluster_of((*cluster.providers, *other.providers), latency)
+    return cluster_of([*cluster.children, *other.children], latency)

@@ -63,10 +63,7 @@ def height(tree: Cluster) -> int:
 
 def coordinators_above(tree: Cluster, provider: int) -> tuple[Cluster, ...]:
     """The clusters that a provider is in, from the root down; none if it is not in the tree."""
-    if tree.is_leaf:
-        return (tree,) if provider in tree.providers else ()
-    below = (coordinators_above(child, provider) for child in tree.children)
-    return next(((tree, *found) for found in below if found), ())
+    return tuple(cluster for cluster in clusters(tree) if provider in providers_below(cluster))
 
 
 Latencies = NDArray[np.float64]
@@ -82,42 +79,36 @@ def joined(tree: Cluster, provider: int, latency: Latencies, k: int = 4) -> Clus
     if k < 2:
         raise FederationError(f"clusters of {k} cannot be split into clusters: let k be 2 or more")
     grown = _with(tree, provider, latency, k)
-    return grown[0] if len(grown) == 1 else cluster_over(grown, latency)
+    return grown[0] if len(grown) == 1 else cluster_of(grown, latency)
 
 
 def centre(members: Sequence[int], latency: Latencies) -> int:
     """The member with the least total latency to the others; the first of several."""
-    listed = list(members)
-    return listed[int(np.argmin(latency[np.ix_(listed, listed)].sum(axis=1)))]
+    return members[int(np.argmin(latency[np.ix_(members, members)].sum(axis=1)))]
 
 
-def leaf_of(providers: Sequence[int], latency: Latencies) -> Cluster:
-    return Cluster(centre(providers, latency), providers=tuple(providers))
-
-
-def cluster_over(children: Sequence[Cluster], latency: Latencies) -> Cluster:
-    return Cluster(centre([child.leader for child in children], latency), children=tuple(children))
+def cluster_of(below: Sequence[int | Cluster], latency: Latencies) -> Cluster:
+    """The cluster of some providers, or over some clusters."""
+    children = tuple(each for each in below if isinstance(each, Cluster))
+    providers = tuple(each for each in below if not isinstance(each, Cluster))
+    return Cluster(centre(providers or [child.leader for child in children], latency), providers, children)
 
 
 def _with(cluster: Cluster, provider: int, latency: Latencies, k: int) -> list[Cluster]:
     """A cluster with one more provider below it, or the two that it was split into."""
     if cluster.is_leaf:
-        return fitting(leaf_of((*cluster.providers, provider), latency), latency, k)
+        return fitting(cluster_of([*cluster.providers, provider], latency), latency, k)
     nearest = min(cluster.children, key=lambda child: (latency[provider, child.leader], child.leader))
-    grown = _with(nearest, provider, latency, k)
-    children = [child for child in cluster.children if child is not nearest]
-    return fitting(cluster_over([*children, *grown], latency), latency, k)
+    others = [child for child in cluster.children if child is not nearest]
+    return fitting(cluster_of([*others, *_with(nearest, provider, latency, k)], latency), latency, k)
 
 
 def fitting(cluster: Cluster, latency: Latencies, k: int) -> list[Cluster]:
     """The cluster itself if it is not too large, or else the two that it is split into."""
-    members = cluster.members
-    if len(members) <= 3 * k - 1:
+    if len(cluster.members) <= 3 * k - 1:
         return [cluster]
-    near, far = _halves(members, latency, (3 * k) // 2)
-    if cluster.is_leaf:
-        return [leaf_of([members[i] for i in half], latency) for half in (near, far)]
-    return [cluster_over([cluster.children[i] for i in half], latency) for half in (near, far)]
+    below = cluster.providers or cluster.children
+    return [cluster_of([below[at] for at in half], latency) for half in _halves(cluster.members, latency, 3 * k // 2)]
 
 
 def _halves(members: Sequence[int], latency: Latencies, least: int) -> tuple[list[int], list[int]]:
@@ -125,18 +116,14 @@ def _halves(members: Sequence[int], latency: Latencies, least: int) -> tuple[lis
 
     For each two members as poles, all are ordered by how much nearer they are to the one, and cut where it is best.
     """
-    listed = list(members)
-    between = latency[np.ix_(listed, listed)]
-    best: tuple[float, list[int], list[int]] | None = None
-    for a, b in combinations(range(len(listed)), 2):
-        order = np.argsort(between[a] - between[b], kind="stable").tolist()
-        for cut in range(least, len(order) - least + 1):
-            near, far = order[:cut], order[cut:]
-            radius = max(_radius(near, between), _radius(far, between))
-            if best is None or radius < best[0]:
-                best = radius, near, far
-    assert best is not None, "a cluster that is split has 3k members or more"
-    return best[1], best[2]
+    between = latency[np.ix_(members, members)]
+    halves = (
+        (order[:cut], order[cut:])
+        for a, b in combinations(range(len(members)), 2)
+        for order in [np.argsort(between[a] - between[b], kind="stable").tolist()]
+        for cut in range(least, len(members) - least + 1)
+    )
+    return min(halves, key=lambda each: max(_radius(half, between) for half in each))
 
 
 def _radius(part: list[int], between: Latencies) -> float:
