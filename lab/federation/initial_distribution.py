@@ -21,19 +21,21 @@ from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.query_graph import QueryGraph, add, costs, excess, field_of, graph_of, own, selected
-from weft.federation.distribution.query_graph import greedy as place_greedily
-from weft.federation.distribution.rounds import (
-    MOST_BUNDLES,
-    SLACK,
-    Level,
+from weft.federation.distribution.query_graph import (
+    QueryGraph,
     Targets,
-    Watch,
+    add,
     arrays_of,
-    gathered,
-    targets_of,
+    costs,
+    excess,
+    field_of,
+    graph_of,
+    own,
+    selected,
     targets_over,
 )
+from weft.federation.distribution.query_graph import greedy as place_greedily
+from weft.federation.distribution.rounds import MOST_BUNDLES, SLACK, Level, Watch, gathered, targets_of
 
 #: Passes of refinement at most, and moves without a new best after which a pass ends.
 PASSES, PATIENCE = 4, 64

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.topology import Topology, links_of
+from weft.federation.distribution.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ class TrueCost:
 
 def trees_of(topology: Topology) -> Trees:
     """The trees of shortest ways from each source, without the sites that lead to no provider."""
-    ways, before = dijkstra(links_of(topology), directed=False, indices=topology.sources, return_predecessors=True)
+    size = len(topology.sites)
+    delays = [link.milliseconds for link in topology.links]
+    ends = np.array([[topology.number[end] for end in link.between] for link in topology.links]).T
+    links = csr_array((delays, ends), shape=(size, size))
+    ways, before = dijkstra(links, directed=False, indices=topology.sources, return_predecessors=True)
     before = np.maximum(before, -1).astype(np.int32)
     order = np.argsort(-ways, axis=1, kind="stable").astype(np.int32)
     delay = ways - np.take_along_axis(ways, np.maximum(before, 0), axis=1)

@@ -15,8 +15,7 @@ from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
 from weft.federation.distribution import query_graph as kernels
 from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, loads, network_of
-from weft.federation.distribution.query_graph import bundled, coarsened, graph_of, joined, overlaps, selected
-from weft.federation.distribution.rounds import arrays_of
+from weft.federation.distribution.query_graph import arrays_of, bundled, coarsened, graph_of, joined, overlaps, selected
 
 Case = tuple[NetworkGraph, Substreams, QuerySet]
 

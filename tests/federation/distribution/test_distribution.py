@@ -26,7 +26,8 @@ from weft.federation.distribution.model import (
     network_of,
     query_set,
 )
-from weft.federation.distribution.rounds import adapted, flows
+from weft.federation.distribution.query_graph import flows
+from weft.federation.distribution.rounds import adapted
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The query graph of a coordinator, its coarsening, and the compiled loops that place its vertices.
+"""What one coordinator does: it has a graph of queries, makes the graph coarse, and places its vertices on targets.
 
 Vertices are queries, or bundles of queries. An edge between two vertices need not be kept: its weight follows from how
 many of their queries want each substream, Σ_x rate[x] · count[x] · count'[x], so the edge cut of bundles is exactly
@@ -26,7 +26,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, pulls
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, pulls
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,89 @@ def _matched(overlap, size, weight, order, merges, heaviest):  # type: ignore[no
     return match
 
 
-# --- placing ---------------------------------------------------------------------------------------------------------
+#: Benefits so near to the largest one count as equal: then the vertex goes whose state is smallest.
+_BAND = 0.10
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Where vertices may go: the providers of each target, the latencies between targets (`latency`) and from all nodes
+    of the network to them (`reach`, sources first), and how much load is fair, at most allowed (`caps`), and at least
+    due in a round (`floors`).
+
+    A query at a target of several providers may be at any of them, so its distances are means over them. So is its
+    distance from itself: queries that it shares out among its providers are not at the same place.
+    """
+
+    providers: tuple[NDArray[np.int64], ...]
+    latency: NDArray[np.float64]
+    reach: NDArray[np.float64]
+    fair: NDArray[np.float64]
+    caps: NDArray[np.float64]
+    floors: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.providers)
+
+
+def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair: float, slack: float) -> Targets:
+    """Targets that may take a fair load, which is given per unit of capability, and a slack beyond it."""
+    listed = tuple(np.asarray(each, np.int64) for each in providers)
+    every = np.concatenate(listed)
+    sizes = [len(each) for each in listed]
+    firsts = np.cumsum([0, *sizes[:-1]])
+    reach = np.add.reduceat(network.nodes[:, every], firsts, axis=1) / sizes
+    from_providers = reach[len(network.sources) :]
+    latency = np.add.reduceat(from_providers[every], firsts, axis=0) / np.array(sizes)[:, None]
+    load = fair * np.add.reduceat(network.capability[every], firsts)
+    return Targets(listed, latency, reach, load, (1 + slack) * load, (1 - slack) * load)
+
+
+def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:
+    """What the compiled loops need to know of a graph and its targets."""
+    # Edges inside a vertex are cut, too, where its target is spread out.
+    within = 0.5 * own(*graph.cells, rates)
+    fixed = graph.pull @ targets.reach + np.outer(within, np.diagonal(targets.latency))
+    return *graph.cells, rates, targets.latency, fixed
+
+
+def settled(
+    graph: QueryGraph,
+    rates: NDArray[np.float64],
+    targets: Targets,
+    origin: NDArray[np.int32],
+    random: Generator,
+    interval: float,
+) -> Placement:
+    """What one coordinator decides: by vertex its target. Vertices from elsewhere have an origin of −1."""
+    at = origin.copy()
+    arrays = arrays_of(graph, rates, targets)
+    starts, substream, count, _, latency, _ = arrays
+    field = field_of(len(targets), at, starts, substream, count, rates, latency)
+    load = np.bincount(at[at >= 0], graph.weight[at >= 0], minlength=len(targets)).astype(np.float64)
+    new = np.flatnonzero(at < 0)
+    order = new[np.argsort(-graph.weight[new], kind="stable")]
+    greedy(order, graph.weight, targets.caps, load, at, *arrays, field)
+    if ((load > targets.caps) | (load < targets.floors)).any():
+        draws = random.random(4 * len(graph) + 64)
+        flow = flows(load, targets.fair)
+        rebalance(flow, draws, at, origin, graph.weight, graph.state, load, arrays, field, _BAND)
+    order, limits = random.permutation(len(graph)), (targets.caps, targets.floors)
+    improve(order, at, origin, graph.weight, graph.state, *limits, load, arrays, field, interval)
+    return at
+
+
+def flows(load: NDArray[np.float64], fair: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By pair of targets the load that has to go from the one to the other.
+
+    Hu and Blake's diffusion: flows are differences of potentials, m[i, j] = λ[i] − λ[j] where that is positive. Where
+    all targets are linked with one another, the potentials are what each has beyond its part, divided by how many there
+    are. Of all flows that balance the load these have the least sum of squares.
+    """
+    # What is asked for adds up to what is there, whatever the scale of the fair parts.
+    potential = (load - fair * (load.sum() / fair.sum())) / len(load)
+    found: NDArray[np.float64] = np.maximum(potential[:, None] - potential, 0.0)
+    return found
 
 
 @numba.njit(cache=True)

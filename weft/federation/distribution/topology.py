@@ -63,20 +63,16 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         return tuple(number for number, site in enumerate(self.sites) if site.is_source)
 
 
-def links_of(topology: Topology) -> csr_array:
-    """The links as a matrix of milliseconds, one way only."""
-    size = len(topology.sites)
-    delays = np.array([link.milliseconds for link in topology.links])
-    ends = np.array([[topology.number[end] for end in link.between] for link in topology.links], np.int32)
-    return csr_array((delays, ends.reshape(-1, 2).T), shape=(size, size))
-
-
 def ways_from(topology: Topology, starts: Sequence[int]) -> NDArray[np.float64]:
     """The milliseconds of the shortest ways from some sites to all others, a row for each of them.
 
     Raises TopologyError if a provider or source cannot be reached.
     """
-    distances: NDArray[np.float64] = dijkstra(links_of(topology), directed=False, indices=np.asarray(starts))
+    size = len(topology.sites)
+    delays = np.array([link.milliseconds for link in topology.links])
+    ends = np.array([[topology.number[end] for end in link.between] for link in topology.links], np.int32)
+    links = csr_array((delays, ends.reshape(-1, 2).T), shape=(size, size))
+    distances: NDArray[np.float64] = dijkstra(links, directed=False, indices=np.asarray(starts))
     for number in (*topology.providers, *topology.sources):
         unreached = np.flatnonzero(np.isinf(distances[:, number]))
         if len(unreached):

@@ -113,7 +113,7 @@ class Provider(Role):
         self._unfinished = place, entry
         if place > self.place:
             self._do(place, entry)
-        elif not isinstance(entry, messages.BatchPublished):
+        elif place == self.place:
             self._find_addresses()
         self._unfinished = None
 

@@ -122,7 +122,10 @@ class ResultInbox(Role):
                 )
                 self._publish(standing, place, pa.concat_tables(table_of(data) for data, _ in found), found[0][1])
                 taken, worked = place, True
-            if stay.until is None or not (stay.broken_off or self._has_ended(standing, stay)):
+            if stay.until is None:
+                return worked
+            said = "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?"
+            if not (stay.broken_off or self._store.rows(said, standing.birth, stay.provider, stay.until)):
                 return worked
         self._publish(standing, taken, ends=True)
         return True
@@ -136,11 +139,6 @@ class ResultInbox(Role):
             stay.until if stay.until is not None else 1 << 62,
         )
         return found
-
-    def _has_ended(self, standing: StandingQuery, stay: Stay) -> bool:
-        """Whether a provider has said that no more answers will come from a stay that has an end."""
-        said = "SELECT 1 FROM ended WHERE birth = ? AND provider = ? AND through >= ?"
-        return bool(self._store.rows(said, standing.birth, stay.provider, stay.until))
 
     def _publish(
         self,

@@ -73,10 +73,8 @@ class Transport:
         self._log, self._mail, self._passing = (f"WEFT_FED_{token}{each}" for each in ("", "_MAIL", "_PASSING"))
         self._log_subject, self._subjects = f"fed.{token}.log", f"fed.{token}"
         self._is_ready = False
-        #: By kept mailbox the newest known message; and the mailboxes that still have the message that was read last.
+        #: By kept mailbox the newest known message.
         self._newest: dict[str, int] = {}
-        self._whole: set[str] = set()
-        self._has_log = False
         self._new = threading.Event()
 
     @property
@@ -181,9 +179,8 @@ class Transport:
             self._new.set()
 
         # The server may have been started again, and its store may be another one.
-        self._is_ready = self._has_log = False
+        self._is_ready = False
         self._newest.clear()
-        self._whole.clear()
         await client.subscribe(self._log_subject, cb=wake)
 
     async def _put(self, stream: Any, mailbox: str, headers: dict[str, str], data: bytes) -> int:
@@ -220,18 +217,17 @@ class Transport:
             previous = int((found.headers or {}).get(_PREVIOUS, -1))
             if previous != after:
                 raise lost_messages(self.name, mailbox, after, previous)
-        elif after and mailbox not in self._whole:
+        elif after:
             last = await find(stream, self._mail, number=after)
             if last is None or last.subject != self._subject(mailbox):
                 raise lost_messages(self.name, mailbox, after, None)
-        self._whole.add(mailbox)
 
     async def _entries(self, stream: Any, after: int) -> list[tuple[int, bytes]]:
         found: list[tuple[int, bytes]] = []
         while len(found) < _AT_ONCE:
             message = await find(stream, self._log, number=after + len(found) + 1)
             if message is None:
-                if not found and after and not self._has_log:
+                if not found and after:
                     await self._check_log(stream, after)
                 break
             found.append((int(message.seq), message.data or b""))
@@ -245,7 +241,6 @@ class Transport:
                 f"the log of federation '{self._federation}' ends at entry {newest}, and {after} was read before; "
                 f"{self.name} has lost entries: restore its store"
             )
-        self._has_log = True
 
     def _subject(self, mailbox: str) -> str:
         kind = "passing" if is_passing(mailbox) else "mail"
