@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from weft.algebra import Relation
 from weft.delivery import Itinerary, Span
-from weft.delivery.assignment import Assignment, Moment, is_past, joins_at, switch_place
+from weft.delivery.assignment import Assignment, is_past, joins_at, switch_place
 from weft.optimizer.group_results import QueryKind
+from weft.plan.event_time import EventTime
 from weft.sql.check import check
 
 _STREAMS = """
@@ -13,6 +14,10 @@ CREATE STREAM trades (n BIGINT, sym STRING) WATERMARK FOR n AS n - 2 USING memor
 CREATE STREAM quotes (m BIGINT, sym STRING) WATERMARK FOR m AS m - 1 USING memory;
 CREATE STREAM history (k BIGINT, sym STRING) WATERMARK FOR k AS k USING memory BACKFILL 20;
 """
+
+
+def moment_before(cycle: int, largest: dict[str, int]) -> EventTime:
+    return EventTime(cycle, largest, largest, {})
 
 
 def relation(select: str) -> Relation:
@@ -25,8 +30,8 @@ WINDOW = relation("SELECT COUNT(*) AS c FROM trades [ROWS 10 SLIDE 5]")
 LOOKING_BACK = relation("SELECT COUNT(*) AS c FROM history [ROWS 10 SLIDE 5]")
 JOIN = relation("SELECT t.sym FROM trades [ROWS 4] AS t, quotes [ROWS 8] AS q WHERE t.sym = q.sym")
 
-NOTHING_YET = Moment(0, {})
-LATER = Moment(7, {"trades": 30, "quotes": 40, "history": 50})
+NOTHING_YET = moment_before(0, {})
+LATER = moment_before(7, {"trades": 30, "quotes": 40, "history": 50})
 
 
 def test_rows_of_selections_are_divided_by_cycles() -> None:
@@ -40,8 +45,8 @@ def test_a_window_that_starts_after_all_rows_so_far_is_the_new_ones() -> None:
     assert switch_place(QueryKind.AGGREGATE, WINDOW, 0, LATER) == 31
     assert joins_at(QueryKind.AGGREGATE, WINDOW, LATER) == (True, 31)
     # The last window of the old one starts at 30 and ends at 40; the watermark is the largest clock minus 2.
-    assert not is_past(QueryKind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 41}))
-    assert is_past(QueryKind.AGGREGATE, WINDOW, 31, Moment(9, {"trades": 42}))
+    assert not is_past(QueryKind.AGGREGATE, WINDOW, 31, moment_before(9, {"trades": 41}))
+    assert is_past(QueryKind.AGGREGATE, WINDOW, 31, moment_before(9, {"trades": 42}))
 
 
 def test_history_is_answered_by_the_new_representative_and_not_again_by_the_old() -> None:
@@ -53,8 +58,8 @@ def test_what_joins_a_row_from_there_on_has_come_after_the_switch() -> None:
     # Rows are at most 7 ticks apart, and the newest so far has 40: whoever meets a row with 48 has 41 at least.
     assert switch_place(QueryKind.JOIN, JOIN, 7, LATER) == 48
     assert joins_at(QueryKind.JOIN, JOIN, LATER) == (False, None)
-    assert not is_past(QueryKind.JOIN, JOIN, 48, Moment(9, {"trades": 49, "quotes": 60}))
-    assert is_past(QueryKind.JOIN, JOIN, 48, Moment(9, {"trades": 50, "quotes": 49}))
+    assert not is_past(QueryKind.JOIN, JOIN, 48, moment_before(9, {"trades": 49, "quotes": 60}))
+    assert is_past(QueryKind.JOIN, JOIN, 48, moment_before(9, {"trades": 50, "quotes": 49}))
 
 
 def test_before_the_first_row_nothing_is_divided() -> None:
@@ -68,7 +73,7 @@ def test_only_spans_that_are_over_are_forgotten() -> None:
     """However many epochs wait for their last rows, none of them is given up."""
     assignment = Assignment.__new__(Assignment)
     spans = tuple(Span("g", epoch) for epoch in range(40))
-    moment = Moment(77, {})
+    moment = moment_before(77, {})
     assignment.epochs = {("g", 5): None, ("g", 39): None}  # type: ignore[dict-item]
     kept, complete_from = assignment._without_oldest(spans, None, moment)
     assert [span.epoch for span in kept] == list(range(5, 40))

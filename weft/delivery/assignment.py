@@ -24,7 +24,7 @@ Until then both run side by side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import msgspec
@@ -54,37 +54,11 @@ _NUMBERS = ""
 _MOST_SPANS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Between two cycles: the cycle to come, and the largest clock that each stream has had so far."""
-
-    cycle: int
-    largest: Mapping[str, Clock]
-
-    def largest_under(self, relation: Relation) -> Clock:
-        """The largest clock of the streams that a relation reads; None if they have had no rows."""
-        clocks = [self.largest.get(each.name) for each in leaves(relation) if isinstance(each, Stream)]
-        return max((clock for clock in clocks if clock is not None), default=None)
-
-    def watermark(self, relation: Relation) -> Clock:
-        return self._event_time.watermark(relation)
-
-    def lacking(self, relation: Relation) -> Clock:
-        """The last start of a window instance that an aggregate which begins now does not answer."""
-        assert relation.window is not None
-        assert relation.window.range is not None
-        horizon = self._event_time.horizon(relation, QueryStart(0, self.cycle, self.largest))
-        return None if horizon is None else horizon - relation.window.range
-
-    @property
-    def _event_time(self) -> EventTime:
-        return EventTime(self.cycle, self.largest, self.largest, {})
-
-
 class Assignment:
     """The members of a project and where their answers are found.
 
     `told` says that links carry what edges tell each other, and not what a broker does (`group_results/pricing.py`).
+    What is decided is decided at a `moment`: the event time between two cycles, with the number of the next.
     """
 
     def __init__(self, catalog: Catalog, statistics: TrafficStatistics, most_delay: int, told: bool = True) -> None:
@@ -100,7 +74,7 @@ class Assignment:
         self._unplaced = self._itineraries.keys() - placed
         self._broken = catalog.deliveries.groups().keys() - {_NUMBERS, *self._groups.names()}
 
-    def settle(self, moment: Moment, statistics: TrafficStatistics | None = None) -> None:
+    def settle(self, moment: EventTime, statistics: TrafficStatistics | None = None) -> None:
         """Bring everything in line with the present members; with statistics, regroup what does not pay."""
         numbers = frozenset(self._catalog.members().values())
         with self._catalog.transaction():
@@ -110,7 +84,7 @@ class Assignment:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def _change(self, numbers: frozenset[int], moment: Moment, statistics: TrafficStatistics | None) -> None:
+    def _change(self, numbers: frozenset[int], moment: EventTime, statistics: TrafficStatistics | None) -> None:
         gone = sorted(self._itineraries.keys() - numbers)
         changes = [self._groups.terminate(str(number)) for number in gone if number not in self._unplaced]
         for number in gone:
@@ -152,7 +126,7 @@ class Assignment:
         epochs = [epoch for stream, epoch in self.epochs if stream == group]
         return self.epochs[group, max(epochs)] if epochs else None
 
-    def _route(self, number: int, query: Query, begun: set[str], moment: Moment) -> None:
+    def _route(self, number: int, query: Query, begun: set[str], moment: EventTime) -> None:
         """Say where a member's answers are found from now on."""
         group = self._groups.group_of(str(number))
         running = self._current(group)
@@ -181,7 +155,7 @@ class Assignment:
             self._catalog.deliveries.put(MemberItinerary(number, moment.cycle, as_json(found)))
 
     def _without_oldest(
-        self, spans: tuple[Span, ...], known: Itinerary | None, moment: Moment
+        self, spans: tuple[Span, ...], known: Itinerary | None, moment: EventTime
     ) -> tuple[tuple[Span, ...], int | None]:
         """Spans without the oldest, if they are many, and the cycle from which on they are all there is.
 
@@ -202,14 +176,14 @@ class Assignment:
         self.epochs[stream, 1] = running
         return Span(stream, 1, running.by, clock=running.clock), replace(alone.subscription(str(number)), stream=stream)
 
-    def _end(self, number: int, moment: Moment) -> None:
+    def _end(self, number: int, moment: EventTime) -> None:
         """A member is gone: of the next cycle it takes nothing any more."""
         ended = replace(self._itineraries.pop(number), ended=moment.cycle)
         self._catalog.deliveries.put(MemberItinerary(number, moment.cycle, as_json(ended), ended=True))
 
     # -- epochs that are over -----------------------------------------------------------------------------------------
 
-    def _retire(self, moment: Moment) -> None:
+    def _retire(self, moment: EventTime) -> None:
         """End epochs that no member takes rows from any more."""
         current = {group: self._current(group) for group in self._groups.names()}
         in_use = {(group, running.epoch) for group, running in current.items() if running is not None}
@@ -286,23 +260,31 @@ def _touched(changes: Iterable[GroupChange]) -> set[str]:
 # -- epochs -----------------------------------------------------------------------------------------------------------
 
 
-def switch_place(kind: QueryKind, relation: Relation, reach: int, moment: Moment) -> int | None:
+def switch_place(kind: QueryKind, relation: Relation, reach: int, moment: EventTime) -> int | None:
     """The first place of which an older member takes the rows from a representative that begins now.
 
     None if it can take all: nothing has come yet.
     """
     if kind is QueryKind.SELECTION:
         return moment.cycle
-    largest = moment.largest_under(relation)
+    largest = moment.largest_under(relation, moment.after)
     if largest is None:
         return None
     if kind is QueryKind.JOIN:
         return largest + reach + 1
-    lacking = moment.lacking(relation)
+    lacking = _lacking(relation, moment)
     return 1 + (largest if lacking is None else max(largest, lacking))
 
 
-def joins_at(kind: QueryKind, relation: Relation, moment: Moment) -> tuple[bool, int | None]:
+def _lacking(relation: Relation, moment: EventTime) -> Clock:
+    """The last start of a window instance that an aggregate which begins now does not answer."""
+    assert relation.window is not None
+    assert relation.window.range is not None
+    horizon = moment.horizon(relation, QueryStart(0, moment.cycle, moment.after))
+    return None if horizon is None else horizon - relation.window.range
+
+
+def joins_at(kind: QueryKind, relation: Relation, moment: EventTime) -> tuple[bool, int | None]:
     """Whether a member that begins now can take all its answers from a representative that was there before it.
 
     If so, with the first place of which it takes rows, or None if that is all of them. A join saw older rows, and these
@@ -310,15 +292,15 @@ def joins_at(kind: QueryKind, relation: Relation, moment: Moment) -> tuple[bool,
     """
     if kind is QueryKind.SELECTION:
         return True, moment.cycle
-    if moment.largest_under(relation) is None:
+    if moment.largest_under(relation, moment.after) is None:
         return True, None
     if kind is QueryKind.JOIN or any(isinstance(each, Stream) and each.backfill for each in leaves(relation)):
         return False, None
-    lacking = moment.lacking(relation)
+    lacking = _lacking(relation, moment)
     return True, None if lacking is None else lacking + 1
 
 
-def is_past(kind: QueryKind, relation: Relation, until: int, moment: Moment) -> bool:
+def is_past(kind: QueryKind, relation: Relation, until: int, moment: EventTime) -> bool:
     """Whether no row with a place before `until` will come any more."""
     if kind is QueryKind.SELECTION:
         return moment.cycle >= until

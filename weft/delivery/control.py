@@ -21,7 +21,7 @@ import pyarrow as pa
 from weft.algebra import Column, Relation, Select, Stream, Table, Value
 from weft.algebra.relations import WINDOW_END
 from weft.catalog import Catalog
-from weft.delivery.assignment import Assignment, Moment, RunningEpoch, forget_all
+from weft.delivery.assignment import Assignment, RunningEpoch, forget_all
 from weft.delivery.delivery_errors import DeliveryError
 from weft.delivery.delivery_log import Limits, clear, cycles, delivery_directory
 from weft.delivery.itinerary import from_json
@@ -29,6 +29,7 @@ from weft.delivery.nats_broker import NatsBroker
 from weft.delivery.parcel import Message
 from weft.delivery.publisher import Publisher, open_publisher
 from weft.optimizer.group_results import TrafficStatistics
+from weft.plan.event_time import EventTime
 from weft.runtime.engine import Engine
 from weft.runtime.sinks.publishing import PublishedRows
 from weft.runtime.stages.statistics import measured, rates
@@ -59,7 +60,7 @@ class Control:
             self._next_round = time.monotonic() + self._catalog.settings().delivery_every / 1e6
         numbers = self._catalog.stream_numbers()
         largest = {name: state.largest for name, state in last.streams.items() if numbers.get(name) == state.number}
-        assignment.settle(Moment(last.cycle + 1, largest), statistics)
+        assignment.settle(EventTime(last.cycle + 1, largest, largest, {}), statistics)
 
     def wait_for_room(self) -> None:
         if self._publisher is not None:

@@ -76,7 +76,7 @@ class EventTime:
     def open_instances(self, relation: Relation) -> int:
         """How many instances of a relation's window have begun and not closed."""
         window, watermark = relation.window, self.watermark(relation)
-        newest = self._largest_under(relation, self.after)
+        newest = self.largest_under(relation, self.after)
         if window is None or window.range is None or watermark is None or newest is None:
             return 0
         started = (newest - window.origin) // window.slide
@@ -94,25 +94,23 @@ class EventTime:
             return None if largest is None else largest - source.backfill
         if isinstance(source, Answers):
             parent = self.queries[source.query]
-            return _latest(
-                self.horizon(parent.query.relation, parent.start), self._largest_under(source, start.largest)
-            )
+            return _latest(self.horizon(parent.query.relation, parent.start), self.largest_under(source, start.largest))
         lacking = _latest(*(self.horizon(below, start) for below in flows(source)))
         if not looks_back(source):
-            lacking = _latest(lacking, self._largest_under(source, start.largest))
+            lacking = _latest(lacking, self.largest_under(source, start.largest))
         if isinstance(source, Select) and is_windowed(source):
             assert source.window is not None
             assert source.window.range is not None
             return None if lacking is None else lacking + source.window.range
         return lacking
 
-    def _largest_under(self, source: Source, largest: Mapping[str, Clock]) -> Clock:
+    def largest_under(self, source: Source, largest: Mapping[str, Clock]) -> Clock:
         """The largest clock of the streams under a relation."""
         if isinstance(source, Stream):
             return largest.get(source.name)
         if isinstance(source, Answers):
-            return self._largest_under(self.queries[source.query].query.relation, largest)
-        return _latest(*(self._largest_under(below, largest) for below in flows(source)))
+            return self.largest_under(self.queries[source.query].query.relation, largest)
+        return _latest(*(self.largest_under(below, largest) for below in flows(source)))
 
 
 def _latest(*clocks: Clock) -> Clock:
