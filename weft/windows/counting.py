@@ -112,7 +112,7 @@ def uncovered(classes: Sequence[ResidueClass], effort: int) -> Fraction:
     bases = [_base(number, _demands_on(number, classes), len(classes)) for number in numbers]
     mentioned = [0] * len(classes)
     for index, base in enumerate(bases):
-        for member in _members(base.members):
+        for member in bits_of(base.members):
             mentioned[member] |= 1 << index
     points = _Counter(bases, mentioned, effort).avoiding((1 << len(classes)) - 1, (1 << len(bases)) - 1)
     return Fraction(points, prod(base.size for base in bases))
@@ -138,7 +138,7 @@ class _Counter:
     def _avoiding_connected(self, in_play: Bits, open_bases: Bits, depth: int) -> int:
         if in_play & (in_play - 1) == 0:
             member = in_play.bit_length() - 1
-            inside = prod(self._bases[base].share[member] for base in _members(open_bases))
+            inside = prod(self._bases[base].share[member] for base in bits_of(open_bases))
             return self._points(open_bases) - inside
         known = self._known.get((in_play, open_bases))
         if known is not None:
@@ -147,21 +147,21 @@ class _Counter:
         if self._effort < 0 or depth > _DEEPEST:
             raise EffortExceededError
 
-        chosen = max(_members(open_bases), key=lambda base: (self._bases[base].members & in_play).bit_count())
+        chosen = max(bits_of(open_bases), key=lambda base: (self._bases[base].members & in_play).bit_count())
         still_open = open_bases & ~(1 << chosen)
         blocks: dict[Bits, int] = {}
         for size, stay in self._bases[chosen].blocks:
             blocks[in_play & stay] = blocks.get(in_play & stay, 0) + size
         count = 0
         for stay, size in blocks.items():
-            covered = any(not self._mentioned[member] & still_open for member in _members(stay))
+            covered = any(not self._mentioned[member] & still_open for member in bits_of(stay))
             if not covered:
                 count += size * self.avoiding(stay, still_open, depth + 1)
         self._known[in_play, open_bases] = count
         return count
 
     def _points(self, open_bases: Bits) -> int:
-        return prod(self._bases[base].size for base in _members(open_bases))
+        return prod(self._bases[base].size for base in bits_of(open_bases))
 
     def _components(self, in_play: Bits, open_bases: Bits) -> Iterator[tuple[Bits, Bits]]:
         """The classes in play, split so that classes in different parts have no open base in common."""
@@ -175,13 +175,14 @@ class _Counter:
                 joining = self._bases[lowest.bit_length() - 1].members & in_play
                 in_play ^= joining
                 classes |= joining
-                for member in _members(joining):
+                for member in bits_of(joining):
                     waiting |= self._mentioned[member] & open_bases & ~bases
                     bases |= waiting
             yield classes, bases
 
 
-def _members(bits: Bits) -> Iterator[int]:
+def bits_of(bits: Bits) -> Iterator[int]:
+    """The numbers of the bits that are set, from the lowest."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1

@@ -27,7 +27,7 @@ from weft.predicates.literals import conjunction, disjunction, expression_of, re
 from weft.predicates.normal_forms import Box, box_contained, conjunctive_form, disjunctive_form
 from weft.windows.counting import edge_rate
 from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within
-from weft.windows.slicing import EdgeSet, ResidueClass, reduced, residue_class
+from weft.windows.slicing import EdgeSet, ResidueClass, grid_of, meet, reduced
 
 #: The largest number of boxes of a representative.
 MOST_BOXES = 8
@@ -86,7 +86,7 @@ class Form:
 def contains(inner: Form, outer: Form, most_delay: int = 0) -> bool:
     """Whether the outer form has all rows of the inner one, none of them late by more than some ticks."""
     if inner.ends is not None and outer.ends is not None:
-        if not all(any(_is_inside(each, other) for other in outer.ends) for each in inner.ends):
+        if not all(any(meet(each, other) == each for other in outer.ends) for each in inner.ends):
             return False
     elif inner.windows is not None and outer.windows is not None and not is_timely(inner.windows, outer.windows):
         if not most_delay or not contains_windows(inner.windows, outer.windows):
@@ -94,10 +94,6 @@ def contains(inner: Form, outer: Form, most_delay: int = 0) -> bool:
         if inner.delay + max_gap(inner.windows, outer.windows) > most_delay:
             return False
     return all(any(region_contained(each, other) for other in outer.regions) for each in inner.regions)
-
-
-def _is_inside(inner: ResidueClass, outer: ResidueClass) -> bool:
-    return inner.modulus % outer.modulus == 0 and (inner.residue - outer.residue) % outer.modulus == 0
 
 
 def merge(forms: Sequence[Form], rows: Rows, most_delay: int = 0) -> Form:
@@ -138,15 +134,10 @@ def union_of_ends(sets: Sequence[EdgeSet]) -> EdgeSet:
         listed = sorted(ends)
         pairs = ((left, right) for number, left in enumerate(listed) for right in listed[:number])
         ends = min(
-            (reduced([*ends, _class_around(*pair)]) for pair in pairs), key=lambda each: (edge_rate(each), sorted(each))
+            (reduced([*ends, ResidueClass(*grid_of(pair))]) for pair in pairs),
+            key=lambda each: (edge_rate(each), sorted(each)),
         )
     return ends
-
-
-def _class_around(left: ResidueClass, right: ResidueClass) -> ResidueClass:
-    """The rarest class with all instants of two."""
-    merged = merge_timely(JoinWindows((1,), *left), JoinWindows((1,), *right))
-    return residue_class(merged.slide, merged.origin)
 
 
 # -- conditions as boxes ----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from weft.optimizer.group_results.shapes import QueryShape
 from weft.optimizer.group_results.traffic_estimates import Sample, column_width
 from weft.plan.subscription import Subscription
 from weft.predicates.normal_forms import Box
-from weft.windows.counting import edge_rate
+from weft.windows.counting import bits_of, edge_rate
 from weft.windows.slicing import EdgeSet
 
 _FEW_ROOTS, _FEW_COLUMNS = 2, 8
@@ -261,7 +261,7 @@ class Pricing:
         return max(column_width(self.statistics, self.family, expression), 1e-9)
 
     def width(self, columns: int) -> float:
-        return float(self._widths[bits_of(columns)].sum())
+        return float(self._widths[list(bits_of(columns))].sum())
 
     def share(self, rows: int) -> float:
         """The share of rows that some bits are; what is not in the sample at all is rare."""
@@ -325,7 +325,7 @@ class Pricing:
         self.roots[root.number] = root
         line["rows"] = self._as_words(sums.rows)
         line["columns"] = False
-        line["columns"][bits_of(sums.columns)] = True
+        line["columns"][list(bits_of(sums.columns))] = True
         if windows is not None:
             line["ranges"], line["slide"], line["origin"] = windows.ranges, windows.slide, windows.origin
         line["size"] = self.width(sums.columns)
@@ -358,7 +358,7 @@ class Pricing:
             sizes = (lines["size"] + more @ self._widths[columns] + TAG_BYTES * wanted) / self._size
         else:
             # Bytes of a row, as a broker carries it.
-            needed = bits_of(sums.columns)
+            needed = list(bits_of(sums.columns))
             sizes = shares * (lines["size"] + ~lines["columns"][:, needed] @ self._widths[needed])
         gains = lines["cost"] + cost - rates * sizes
         works = sum(self._rates) + rates * shares
@@ -378,12 +378,3 @@ class Pricing:
         ranges = np.maximum(lines["ranges"], np.array(form.windows.ranges, dtype=np.float64))
         common = np.gcd(np.gcd(lines["slide"], form.windows.slide), np.abs(lines["origin"] - form.windows.origin))
         return np.asarray(self._combinations(ranges, common.astype(np.float64)))
-
-
-def bits_of(bits: int) -> list[int]:
-    found = []
-    while bits:
-        lowest = bits & -bits
-        found.append(lowest.bit_length() - 1)
-        bits ^= lowest
-    return found

@@ -27,7 +27,7 @@ from weft.predicates.domains import clock_facts
 from weft.predicates.normal_forms import Box, condition_of, conjunctive_form, disjunctive_form
 from weft.predicates.operations import standard_form
 from weft.predicates.subjects import Subject
-from weft.predicates.terms import Term, canonical, text_of
+from weft.predicates.terms import Term, canonical, text_of, with_sources
 from weft.windows.join_windows import JoinWindows
 from weft.windows.slicing import ResidueClass, residue_class
 
@@ -130,13 +130,8 @@ def _with_standard_aliases(select: algebra.Select) -> algebra.Select:
 
 def with_aliases(select: algebra.Select, names: Mapping[str, str]) -> algebra.Select:
     """The select with other aliases for its inputs."""
-    meaning: dict[algebra.Expression, algebra.Expression] = {
-        algebra.Column(item.alias, each.name, each.type): algebra.Column(names[item.alias], each.name, each.type)
-        for item in select.inputs
-        for each in item.source.fields
-    }
     inputs = tuple(replace(each, alias=names[each.alias]) for each in select.inputs)
-    return with_expressions(replace(select, inputs=inputs), partial(substituted, meaning=meaning))
+    return with_expressions(replace(select, inputs=inputs), partial(with_sources, names=names))
 
 
 # --- aggregates ------------------------------------------------------------------------------------------------------
