@@ -16,6 +16,8 @@ from weft.algebra.types import INTERVAL
 AnyArray = TypeVar("AnyArray", pa.Array, pa.ChunkedArray)
 
 _DURATION = pa.duration("us")
+#: Rows from which on threads that compress columns save more than they cost.
+_WORTH_THREADS = 10_000
 _ARROW = {
     Kind.NULL: pa.null(),
     Kind.BOOLEAN: pa.bool_(),
@@ -63,7 +65,8 @@ def streamed(table: pa.Table, compression: str | None = None) -> bytes:
     {'a': [1, 2]}
     """
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=table.num_rows >= _WORTH_THREADS)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from weft.arrays.arrow_types import table_of
 from weft.delivery import itinerary
 from weft.delivery.access import ACCESS, Access, AccessFile
 from weft.delivery.delivery_errors import BrokerError, LogError
@@ -25,7 +26,7 @@ from weft.delivery.itinerary import Itinerary
 from weft.delivery.members import Members, share
 from weft.delivery.nats_connection import NatsConnection, find, have_streams, split_address
 from weft.delivery.nats_layout import Buckets, ParcelMark, Stored, Subjects, choose, mark_bytes, mark_of
-from weft.delivery.parcel import Gone, Message, NoParcels, Parcel, stream_pieces, table_of
+from weft.delivery.parcel import Gone, Message, NoParcels, Parcel, stream_pieces
 
 # Bytes that a message has at least, if the rows suffice: each costs some hundred bytes and a journey.
 _WORTHWHILE: Final = 32 << 10

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from weft.arrays.arrow_types import streamed, table_of
 from weft.delivery import itinerary
 from weft.delivery.delivery_errors import BrokerError
 from weft.delivery.itinerary import Itinerary
@@ -28,8 +29,6 @@ from weft.files.checked_file import Damaged
 _PREFIX: Final = struct.Struct(">5sIII")
 _MAGIC: Final = b"WEFT1"
 _WORTH_COMPRESSING: Final = 2 << 10
-#: Threads that compress the columns of a few rows cost more than they save: an edge writes a stream for each user.
-_WORTH_THREADS: Final = 1 << 20
 #: The name of the column that says which queries take a row: no published column has it.
 _TAKERS: Final = ""
 
@@ -204,13 +203,7 @@ def checked_head(file: BinaryIO) -> ParcelHead:
 
 def stream_of(rows: pa.Table) -> bytes:
     """Rows as an Arrow stream in one batch, compressed if there are many."""
-    sink = pa.BufferOutputStream()
-    size = rows.nbytes
-    compression = "zstd" if size >= _WORTH_COMPRESSING else None
-    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=size >= _WORTH_THREADS)
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-        writer.write_table(rows.combine_chunks())
-    return bytes(sink.getvalue())
+    return streamed(rows.combine_chunks(), "zstd" if rows.nbytes >= _WORTH_COMPRESSING else None)
 
 
 def stream_pieces(rows: pa.Table, largest: int, broker: str) -> Iterator[tuple[pa.Table, bytes]]:
@@ -226,10 +219,6 @@ def stream_pieces(rows: pa.Table, largest: int, broker: str) -> Iterator[tuple[p
         half = rows.num_rows // 2
         yield from stream_pieces(rows.slice(0, half), largest, broker)
         yield from stream_pieces(rows.slice(half), largest, broker)
-
-
-def table_of(stream: bytes | memoryview) -> pa.Table:
-    return pa.ipc.open_stream(pa.py_buffer(stream)).read_all()
 
 
 def _with_takers(message: Message) -> pa.Table:

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from weft.delivery.parcel import stream_of, stream_pieces, table_of
+from weft.arrays.arrow_types import table_of
+from weft.delivery.parcel import stream_of, stream_pieces
 from weft.federation import FederationError
 from weft.federation.live.transport import Transport
 

@@ -27,8 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.algebra import Query, Stream
+from weft.arrays.arrow_types import table_of
 from weft.catalog import Catalog
-from weft.delivery.parcel import stream_of, table_of
+from weft.delivery.parcel import stream_of
 from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 from weft.federation.live.messages import results_mailbox, send, small_enough

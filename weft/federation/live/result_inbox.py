@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from weft.arrays.arrow_types import table_of
 from weft.delivery.delivery_log import delivery_directory
 from weft.delivery.itinerary import Itinerary, Span
-from weft.delivery.parcel import Message, stream_of, table_of
+from weft.delivery.parcel import Message, stream_of
 from weft.delivery.publisher import Publisher, open_publisher
 from weft.federation.live.ledger import Role, StandingQuery, Stay
 from weft.federation.live.messages import QueryCreated, SiteMessage, results_mailbox

@@ -22,9 +22,8 @@ from weft.optimizer.group_results import shapes
 from weft.optimizer.group_results.forms import Form, QueryFamily, QueryKind, condition_of_boxes
 from weft.plan.canonical import substituted
 from weft.plan.subscription import ALL_ROWS, Comparison, Conjunction, Meeting, Schedule, Subscription
-from weft.predicates.clauses import disjunction_with
 from weft.predicates.domains import ValueSet
-from weft.predicates.literals import Triple, conjunction, expression_of, null_test, requirements
+from weft.predicates.literals import Triple, conjunction, expression_of, requirements
 from weft.predicates.normal_forms import Box
 from weft.predicates.subjects import Subject
 from weft.predicates.terms import canonical, columns_of, text_of
@@ -150,17 +149,11 @@ def _aggregate(
 def _condition_of_rows(family: QueryFamily, form: Form) -> algebra.Expression | None:
     """What the regions demand of grouping columns, before grouping: most groups need not be made at all."""
     columns = {key.name: key for key in family.keys if isinstance(key, algebra.Column)}
-    boxes: list[Box] = []
-    for region in form.regions:
-        box = {
-            subject: values
-            for subject, values in region.box.items()
-            if shapes.is_of_groups(disjunction_with([null_test(subject, is_null=False)]), columns)
-        }
-        if not box:
-            return None
-        boxes.append(box)
-    return condition_of_boxes(boxes)
+    boxes = [
+        {each: values for each, values in region.box.items() if shapes.is_of_groups(each, columns)}
+        for region in form.regions
+    ]
+    return condition_of_boxes(boxes) if all(boxes) else None
 
 
 # -- subscriptions ----------------------------------------------------------------------------------------------------
@@ -234,29 +227,26 @@ def _listed(choices: Sequence[_Literals], publish: _Publish) -> list[Conjunction
 
 def _comparisons(condition: algebra.Expression, publish: _Publish) -> Iterator[Comparison]:
     """What a literal says of published columns."""
-    if isinstance(condition, algebra.Column):
-        yield Comparison(publish(condition), "=", True)
-    elif isinstance(condition, algebra.Call) and condition.op == "and":
-        for arg in condition.args:
-            yield from _comparisons(arg, publish)
-    elif isinstance(condition, algebra.Call) and condition.op in _COMPARISONS:
-        left, right = condition.args
-        if isinstance(right, algebra.Literal):
-            yield Comparison(publish(left), condition.op, right.value)
-        elif isinstance(left, algebra.Column) and isinstance(right, algebra.Column) and left.type == right.type:
-            yield Comparison(publish(left), condition.op, other=publish(right))
-        else:
+    match condition:
+        case algebra.Column():
+            yield Comparison(publish(condition), "=", True)
+        case algebra.Call("and", args):
+            for arg in args:
+                yield from _comparisons(arg, publish)
+        case algebra.Call(op, (left, algebra.Literal(value))) if op in _COMPARISONS:
+            yield Comparison(publish(left), op, value)
+        case algebra.Call(op, (algebra.Column() as left, algebra.Column() as right)) if (
+            op in _COMPARISONS and left.type == right.type
+        ):
+            yield Comparison(publish(left), op, other=publish(right))
+        case algebra.Call("is_null", (arg,)):
+            yield Comparison(publish(arg), "is null")
+        case algebra.Call("not", (algebra.Call("is_null", (arg,)),)):
+            yield Comparison(publish(arg), "is not null")
+        case algebra.Call("not", (arg,)):
+            yield Comparison(publish(arg), "=", False)
+        case _:
             yield _holds(condition, publish)
-    elif isinstance(condition, algebra.Call) and condition.op == "is_null":
-        yield Comparison(publish(condition.args[0]), "is null")
-    elif isinstance(condition, algebra.Call) and condition.op == "not":
-        (inner,) = condition.args
-        if isinstance(inner, algebra.Call) and inner.op == "is_null":
-            yield Comparison(publish(inner.args[0]), "is not null")
-        else:
-            yield Comparison(publish(inner), "=", False)
-    else:
-        yield _holds(condition, publish)
 
 
 def _holds(condition: algebra.Expression, publish: _Publish) -> Comparison:

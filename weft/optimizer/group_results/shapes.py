@@ -148,7 +148,7 @@ def _aggregate(select: algebra.Select) -> QueryShape | None:
         return None
     facts = clock_facts(select)
     conditions = conjunctive_form(select.where, facts).disjunctions
-    of_groups = [each for each in conditions if is_of_groups(each, keys)]
+    of_groups = [each for each in conditions if all(is_of_groups(one.subject, keys) for one in each.literals)]
     having = conjunctive_form(None if select.having is None else substituted(select.having, meaning), facts)
     boxes = _boxes(list(predicate_set([*of_groups, *having.disjunctions]).disjunctions))
     if boxes is None:
@@ -225,16 +225,11 @@ def published_name(family: QueryFamily, expression: algebra.Expression) -> str:
     return text_of(expression)
 
 
-def is_of_groups(condition: Disjunction, keys: Mapping[str, algebra.Expression]) -> bool:
-    """Whether a condition holds for all rows of a group or for none: it reads nothing but grouping columns.
+def is_of_groups(subject: Subject, keys: Mapping[str, algebra.Expression]) -> bool:
+    """Whether a subject has one value for all rows of a group: it reads nothing but grouping columns.
 
     0.0 and -0.0 are one key. A comparison does not tell them apart; a function may.
     """
-    return all(
-        _is_bare(literal.subject) or not any(column.type.is_floating for column in literal.subject.columns)
-        for literal in condition.literals
-    ) and all(keys.get(column.name) == column for literal in condition.literals for column in literal.subject.columns)
-
-
-def _is_bare(subject: Subject) -> bool:
-    return isinstance(subject, Term) and isinstance(subject.expression, algebra.Column)
+    is_column = isinstance(subject, Term) and isinstance(subject.expression, algebra.Column)
+    is_told = is_column or not any(column.type.is_floating for column in subject.columns)
+    return is_told and all(keys.get(column.name) == column for column in subject.columns)
