@@ -47,8 +47,7 @@ class Subjects:
         self.access = f"access.{self._project}"
 
     def rows(self, group: str, bucket: int | None) -> str:
-        token = "all" if bucket is None else "null" if bucket < 0 else str(bucket)
-        return f"res.{self._project}.{subject_token(group)}.{token}"
+        return f"res.{self._project}.{subject_token(group)}.{'all' if bucket is None else bucket}"
 
     def route(self, query: str) -> str:
         return f"route.{self._project}.{subject_token(query)}"
@@ -95,7 +94,6 @@ def mark_of(data: bytes) -> ParcelMark:
 
 #: n bounds make 2n + 1 buckets, and there is one for NULL: 64 in all.
 _MOST_BOUNDS: Final = 31
-_NULL: Final = -1
 _ANYTHING: Final = ValueSet(EVERYTHING.spans, null=True)
 _ALL: Final = Span("", 0)
 
@@ -111,9 +109,7 @@ class Buckets:
 
     def split(self, rows: pa.Table, at_least: int) -> Iterator[tuple[tuple[int, int], pa.Table]]:
         """Rows by buckets, from a first to a last: neighbours are put together until they have enough rows."""
-        intervals = self._intervals()
-        found = numbers_of(intervals, rows)
-        found[found == intervals.null] = _NULL
+        found = numbers_of(self._intervals(), rows)
         buckets, counts = np.unique(found, return_counts=True)
         first, gathered = 0, 0
         for at, count in enumerate(counts.tolist()):
@@ -132,10 +128,10 @@ class Buckets:
             box = box_of(here, _ALL)
             if box is not None:
                 met |= intervals.truth(box.get(intervals.value, _ANYTHING))
-        return frozenset(_NULL if at == intervals.null else at for at in np.flatnonzero(met).tolist())
+        return frozenset(np.flatnonzero(met).tolist())
 
     def _intervals(self) -> SubjectIntervals:
-        """The buckets: one for each bound and each gap beside one, and NULL's as the last."""
+        """The buckets: one for each bound and each gap beside one, and the last for NULL."""
         return SubjectIntervals(PlainColumn(self.column), [satisfying("=", place_of(each)) for each in self.bounds])
 
     def as_json(self) -> tuple[str, list[Any]]:
