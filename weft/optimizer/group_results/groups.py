@@ -220,28 +220,24 @@ class Groups:
 
     def restore(self, data: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
         """Take over groups that were kept: the same names, epochs, members and representatives."""
-        for label, document in data["groups"].items():
-            self._restore(label, document, queries, decode)
         self._next = data["next"]
-
-    def _restore(self, label: str, document: Mapping[str, Any], queries: Mapping[str, Query], decode: Decode) -> None:
-        names, hop = document["members"], document["hop"]
-        if "tree" not in document:
-            (name,) = names
-            self._where[name] = self._groups[label] = _alone(name, queries[name], label, hop)
-            return
-        shapes = {name: shape_of(queries[name]) for name in names}
-        families = {shape.family for shape in shapes.values() if shape is not None}
-        if len(families) != 1 or None in shapes.values():
-            raise ValueError(f"the queries of group {label} are not what they were: {', '.join(names)}")
-        forest = self._forest(families.pop(), hop)
-        members = {name: forest.prices.member(name, shape) for name, shape in shapes.items() if shape is not None}
-        forest.members.update(members)
-        self._where.update(dict.fromkeys(names, forest))
-        tree = forest.plant(forest.restored(document["tree"], members, decode))
-        tree.label = label
-        tree.begin(document["epoch"])
-        self._groups[label] = tree
+        for label, document in data["groups"].items():
+            names, hop = document["members"], document["hop"]
+            if "tree" not in document:
+                (name,) = names
+                self._where[name] = self._groups[label] = _alone(name, queries[name], label, hop)
+                continue
+            shapes = {name: shape for name in names if (shape := shape_of(queries[name])) is not None}
+            families = {shape.family for shape in shapes.values()}
+            if len(families) != 1 or len(shapes) < len(names):
+                raise ValueError(f"the queries of group {label} are not what they were: {', '.join(names)}")
+            forest = self._forest(families.pop(), hop)
+            members = {name: forest.prices.member(name, shape) for name, shape in shapes.items()}
+            forest.members.update(members)
+            self._where.update(dict.fromkeys(names, forest))
+            tree = self._groups[label] = forest.plant(forest.restored(document["tree"], members, decode))
+            tree.label = label
+            tree.begin(document["epoch"])
 
 
 def _are_equal(left: Form, right: Form) -> bool:
