@@ -15,7 +15,7 @@ from weft.algebra import Query
 from weft.optimizer.group_results import Groups, TrafficStatistics
 from weft.optimizer.group_results.forest import FAN_OUT, Forest, reoptimise
 from weft.optimizer.group_results.forms import contains
-from weft.optimizer.group_results.pricing import Policy, TreeNode, adopt, derived, members_below
+from weft.optimizer.group_results.pricing import Policy, TreeNode, adopt, members_below
 from weft.optimizer.group_results.shapes import shape_of
 from weft.optimizer.group_results.traffic_estimates import Sample
 
@@ -125,9 +125,9 @@ def _figure_5() -> tuple[Forest, dict[str, TreeNode]]:
         member = forest.prices.member(name, shape)
         forest.members[name] = member
         nodes[name] = member.node
-    pair = derived(forest.prices.merged([nodes["Q3"].form, nodes["Q4"].form]), [nodes["Q3"], nodes["Q4"]])
+    pair = forest.prices.derived([nodes["Q3"], nodes["Q4"]])
     adopt(nodes["Q2"], [nodes["Q5"]])
-    root = derived(forest.prices.merged([pair.form, nodes["Q2"].form]), [pair, nodes["Q2"]])
+    root = forest.prices.derived([pair, nodes["Q2"]])
     forest.plant(root)
     return forest, {**nodes, "Q1'": pair, "Q'": root}
 
@@ -138,12 +138,12 @@ def test_the_tree_of_figure_5() -> None:
     root = forest.trees[0].root
     assert root is nodes["Q'"]
     assert root.children == [nodes["Q1'"], nodes["Q5"]]
-    merged = forest.prices.merged([nodes["Q1'"].form, nodes["Q5"].form])
+    merged = forest.prices.merged([nodes["Q1'"], nodes["Q5"]])
     assert contains(root.form, merged)
     assert contains(merged, root.form)
     forest.terminate("Q3")
     assert forest.trees[0].root.children == [nodes["Q4"], nodes["Q5"]]
-    assert contains(root.form, forest.prices.merged([nodes["Q4"].form, nodes["Q5"].form]))
+    assert contains(root.form, forest.prices.merged([nodes["Q4"], nodes["Q5"]]))
     forest.terminate("Q4")
     assert forest.trees[0].root is nodes["Q5"]
     assert forest.terminate("Q5")[1]

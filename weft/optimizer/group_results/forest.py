@@ -133,9 +133,9 @@ class Forest:
             root = node
         elif root.is_derived:
             self.attach(root, node)
-            root.form = self.prices.merged([root.form, node.form])
+            root.form = self.prices.merged([root, node])
         else:
-            root = pricing.derived(self.prices.merged([root.form, node.form]), [root, node])
+            root = self.prices.derived([root, node])
         self.has_root(tree, root)
 
     def _take_over(self, node: pricing.TreeNode, root: pricing.TreeNode) -> None:
@@ -164,7 +164,7 @@ class Forest:
                     pricing.replace_child(within, pair)
                     pricing.adopt(pair, [within])
                     within = pair
-                within.form = self.prices.merged([within.form, node.form])
+                within.form = self.prices.merged([within, node])
             path, levels = within, levels + 1
         path.children.append(node)
         node.parent = path
@@ -205,7 +205,7 @@ class Forest:
             else:
                 node.is_flagged = node.is_derived
                 if node is start:
-                    node.form = self.prices.merged([each.form for each in node.children])
+                    node.form = self.prices.merged(node.children)
                 elif node.is_derived and not is_settled:
                     is_settled = self._tightened(node)
                 pricing.add_up(node)
@@ -215,7 +215,7 @@ class Forest:
 
     def _tightened(self, node: pricing.TreeNode) -> bool:
         """Merge the children of a derived node again. Returns whether that changed nothing, for those above too."""
-        form = self.prices.merged([each.form for each in node.children])
+        form = self.prices.merged(node.children)
         is_narrower = self.prices.contains(form, node.form)
         if node.parent is None and not is_narrower:
             # A root stays as it is while its children are widened, as long as it has all that they are made of.
@@ -272,7 +272,7 @@ def _reoptimised(forest: Forest, node: pricing.TreeNode, out: list[pricing.TreeN
         each.parent = None
     if len(children) == 1:
         return children[0]
-    merged = pricing.derived(forest.prices.merged([each.form for each in children]), children)
+    merged = forest.prices.derived(children)
     if sum(map(forest.prices.cost, children)) < forest.prices.cost(merged):
         for each in children:
             each.parent = None
@@ -289,7 +289,7 @@ def _balanced(forest: Forest, children: list[pricing.TreeNode]) -> list[pricing.
     while len(children) > FAN_OUT:
         children = sorted(children, key=lambda each: each.weight)
         lightest, children = children[:2], children[2:]
-        children.append(pricing.derived(forest.prices.merged([each.form for each in lightest]), lightest))
+        children.append(forest.prices.derived(lightest))
     return children
 
 

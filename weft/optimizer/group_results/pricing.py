@@ -100,13 +100,6 @@ class TreeNode:
         return self.sums.weight
 
 
-def derived(form: Form, children: Sequence[TreeNode]) -> TreeNode:
-    """A node that was made by merging some, above them."""
-    node = TreeNode(form)
-    adopt(node, children)
-    return node
-
-
 def adopt(node: TreeNode, children: Sequence[TreeNode]) -> None:
     """Puts nodes below another, in the place of what was there."""
     node.children = list(children)
@@ -197,8 +190,14 @@ class Pricing:
     def rows(self, box: Box) -> int:
         return self._sample.rows(self.family, box)
 
-    def merged(self, several: Sequence[Form]) -> Form:
-        return forms.merge(several, self.rows, self.policy.most_delay)
+    def merged(self, nodes: Sequence[TreeNode]) -> Form:
+        return forms.merge([node.form for node in nodes], self.rows, self.policy.most_delay)
+
+    def derived(self, children: Sequence[TreeNode]) -> TreeNode:
+        """A node that is made by merging some, above them."""
+        node = TreeNode(self.merged(children))
+        adopt(node, children)
+        return node
 
     def contains(self, inner: Form, outer: Form) -> bool:
         """Whether a form has all rows of another one, as timely as the policy demands."""
