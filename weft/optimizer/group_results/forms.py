@@ -27,7 +27,7 @@ from weft.predicates.literals import conjunction, disjunction, expression_of, re
 from weft.predicates.normal_forms import Box, box_contained, conjunctive_form, disjunctive_form
 from weft.windows.counting import edge_rate
 from weft.windows.join_windows import JoinWindows, contains_windows, is_timely, max_gap, merge_timely, merge_within
-from weft.windows.slicing import EdgeSet, ResidueClass, grid_of, meet, reduced
+from weft.windows.slicing import EdgeSet, ResidueClass, grid_of, reduced
 
 #: The largest number of boxes of a representative.
 MOST_BOXES = 8
@@ -86,7 +86,7 @@ class Form:
 def contains(inner: Form, outer: Form, most_delay: int = 0) -> bool:
     """Whether the outer form has all rows of the inner one, none of them late by more than some ticks."""
     if inner.ends is not None and outer.ends is not None:
-        if not all(any(meet(each, other) == each for other in outer.ends) for each in inner.ends):
+        if not all(any(grid_of((other, each)) == other for other in outer.ends) for each in inner.ends):
             return False
     elif inner.windows is not None and outer.windows is not None and not is_timely(inner.windows, outer.windows):
         if not most_delay or not contains_windows(inner.windows, outer.windows):
