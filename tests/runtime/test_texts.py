@@ -9,13 +9,13 @@ from weft.algebra.types import BIGINT, DOUBLE, HUGEINT, decimal
 from weft.expressions.spark_expressions import spark_sql
 from weft.sql import parse
 from weft.sql.expression_binder import bind
-from weft.sql.scope import Scope
+from weft.sql.scope import Scope, columns_of
 
 COLUMNS = (Field("l", BIGINT), Field("h", HUGEINT), Field("d", decimal(30, 4)), Field("x", DOUBLE))
 
 
 def length(text: str) -> int:
-    bound = bind(parse(f"SELECT {text} FROM s").selects[0], Scope([("s", COLUMNS)], "the select list"))
+    bound = bind(parse(f"SELECT {text} FROM s").selects[0], Scope(columns_of("s", COLUMNS), "the select list"))
     return len(spark_sql(bound, lambda leaf: "c"))
 
 

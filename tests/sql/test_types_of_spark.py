@@ -11,7 +11,7 @@ import pytest
 from weft.algebra import Field
 from weft.sql import parse
 from weft.sql.expression_binder import bind
-from weft.sql.scope import Scope
+from weft.sql.scope import Scope, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +79,7 @@ def differences(spark: SparkSession, columns: Sequence[str], texts: Sequence[str
         part = texts[start : start + _MOST]
         schema = spark.sql("SELECT " + ", ".join(f"{text} AS c{n}" for n, text in enumerate(part)) + " FROM s").schema
         for text, field in zip(part, schema, strict=True):
-            scope = Scope([("s", fields)], "the select list", aggregates=[])
+            scope = Scope(columns_of("s", fields), "the select list", aggregates=[])
             ours, theirs = str(bind(parse(f"SELECT {text} FROM s").selects[0], scope).type), field.dataType
             # The sum of integers is a HUGEINT for us and a BIGINT for Spark, and so is what is made of it and integers.
             expected = "bigint" if ours == "HUGEINT" and "SUM(" in text else ours.replace(" ", "").lower()

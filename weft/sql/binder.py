@@ -32,7 +32,7 @@ from weft.sql.names import (
 )
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
-from weft.sql.scope import Scope, refuse
+from weft.sql.scope import Scope, columns_of, refuse
 from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
 
 #: Where answers can be written.
@@ -266,7 +266,7 @@ def _bind_watermark(tree: exp.Expr, fields: list[Field]) -> tuple[Field, int]:
     if clock.type not in (TIMESTAMP, BIGINT):
         hint = "a clock is a TIMESTAMP, or a BIGINT that grows with the rows"
         raise refuse(Code.BAD_WATERMARK, f"'{name}' is a {clock.type}, which cannot be a clock", watermark.this, hint)
-    match expression_binder.bind(watermark.expression, Scope([("", tuple(fields))], "WATERMARK")):
+    match expression_binder.bind(watermark.expression, Scope(columns_of("", fields), "WATERMARK")):
         case Column("", clock.name):
             return clock, 0
         case Call("-", (Column("", clock.name), Literal(int() as delay, unit))) if delay >= 0 and unit.kind in (

@@ -19,7 +19,7 @@ from weft.sql import expression_binder, query_syntax, unsupported
 from weft.sql.coercion import cast, comparison_type, parse_timestamp
 from weft.sql.names import Names
 from weft.sql.problems import Code, Problem, ProblemList, SqlError, did_you_mean
-from weft.sql.scope import Scope, refuse, refuse_unread
+from weft.sql.scope import Scope, columns_of, refuse, refuse_unread
 
 _JOIN_CLAUSES = frozenset({"this", "method", "side", "kind", "on", "using"})
 _TABLE_CLAUSES = frozenset({"this", "alias", "db", "catalog"})
@@ -74,7 +74,8 @@ class FromClause:
         self._context = context
         self._problems = problems
         self.items = self._bind_items()
-        self.inputs = [(item.alias, item.source.fields) for item in self.items]
+        self._columns = [columns_of(item.alias, item.source.fields) for item in self.items]
+        self.columns = [column for each in self._columns for column in each]
         self._shown, self._merged = self._merge_columns()
         self.flowing = self._flowing_items()
         self.clock = self._clock_type()
@@ -89,7 +90,7 @@ class FromClause:
     ) -> Scope:
         """The names that expressions of a clause can see."""
         aliases = frozenset(self.aliases)
-        return Scope(self.inputs, clause, window_type, aggregates, merged=self._merged, aliases=aliases)
+        return Scope(self.columns, clause, window_type, aggregates, merged=self._merged, aliases=aliases)
 
     def as_inputs(self) -> tuple[Input, ...]:
         # A window on the only input that flows is that of the select: all rows meet those of tables.
@@ -102,23 +103,19 @@ class FromClause:
         if table is None:
             return [Output(column.name, column) for column in self._shown]
         wanted = table.name.lower()
-        if not any(alias.lower() == wanted for alias, _ in self.inputs):
-            aliases = [alias for alias, _ in self.inputs]
+        outputs = [Output(column.name, column) for column in self.columns if column.source.lower() == wanted]
+        if not outputs:
+            aliases = [item.alias for item in self.items]
             hint = did_you_mean(wanted, aliases, f"FROM has {', '.join(aliases)}")
             raise refuse(Code.UNKNOWN_COLUMN, f"'{wanted}' is not in FROM", node, hint)
-        return [
-            Output(each.name, Column(alias, each.name, each.type))
-            for alias, fields in self.inputs
-            if wanted == alias.lower()
-            for each in fields
-        ]
+        return outputs
 
     def alias_meant(self, node: exp.Expr) -> exp.Expr:
         """What a name in GROUP BY or HAVING means if it is an alias of the select list and no column; else the node."""
         if not isinstance(node, exp.Column) or node.table:
             return node
         name = node.name.lower()
-        is_column = any(each.name.lower() == name for _, fields in self.inputs for each in fields)
+        is_column = any(column.name.lower() == name for column in self.columns)
         return node if is_column else self.aliases.get(name, node)
 
     # -- items
@@ -185,15 +182,15 @@ class FromClause:
 
     def _table_function(self, node: exp.Table) -> FromItem:
         table: query_syntax.WindowTable = node.this
-        source = self._source(table.this)
+        source, name, clock = self._source(table.this), table.this.name, table.args["clock"]
         if isinstance(source, Table):
             raise _no_window(source, table)
-        column = expression_binder.bind(table.args["clock"], Scope([(table.this.name, source.fields)], "the window"))
-        check_clock(column, table.this.name, source, table.args["clock"])
+        column = expression_binder.bind(clock, Scope(columns_of(name, source.fields), "the window"))
+        check_clock(column, name, source, clock)
         if query_syntax.WINDOW in node.meta or query_syntax.WINDOW in table.this.meta:
             raise refuse(Code.BAD_WINDOW, "this input already has a window", node, "keep one of the two")
         window = _window_of_table(table, clock_type(source))
-        return FromItem(source, node.alias or table.this.name, node, window, table)
+        return FromItem(source, node.alias or name, node, window, table)
 
     def _flowing_items(self) -> list[FromItem]:
         """The items whose rows arrive; all but the tables."""
@@ -247,31 +244,26 @@ class FromClause:
     def _using(self, column: exp.Expr, join: exp.Join) -> Expression:
         joined = next(position for position, item in enumerate(self.items) if item.node is join.this)
         named = exp.Column(this=column.copy())
-        right = Scope(self.inputs[joined : joined + 1], "USING").resolve(named)
-        left = Scope(self.inputs[:joined], "USING", merged=self._merged).resolve(named)
+        before = [each for columns in self._columns[:joined] for each in columns]
+        right = Scope(self._columns[joined], "USING").resolve(named)
+        left = Scope(before, "USING", merged=self._merged).resolve(named)
         common = comparison_type(left.type, right.type)
         if common is None:
             hint = "use ON with a CAST"
             raise refuse(Code.TYPE_MISMATCH, f"{left.type} and {right.type} cannot be compared", column, hint)
         return Call("=", (cast(left, common), cast(right, common)), BOOLEAN)
 
-    def _merge_columns(self) -> tuple[list[Column], frozenset[tuple[str, str]]]:
+    def _merge_columns(self) -> tuple[list[Column], frozenset[Column]]:
         """What * selects, and the columns that JOIN … USING made one with a column to their left.
 
         The columns of USING come first, as in Spark, and then the others of the left and of the right input.
         """
-        columns = [[Column(alias, each.name, each.type) for each in fields] for alias, fields in self.inputs]
-        shown, merged = columns[0], set[tuple[str, str]]()
-        for join, mine in zip(self.tree.args.get("joins") or [], columns[1:], strict=True):
+        shown, merged = self._columns[0], set[Column]()
+        for join, mine in zip(self.tree.args.get("joins") or [], self._columns[1:], strict=True):
             names = [column.name.lower() for column in join.args.get("using") or []]
-            of_left = [each for name in names for each in shown if each.name.lower() == name]
-            of_right = [each for each in mine if each.name.lower() in names]
-            merged |= {(each.source, each.name) for each in of_right}
-            shown = [
-                *of_left,
-                *(each for each in shown if each not in of_left),
-                *(each for each in mine if each not in of_right),
-            ]
+            first = [each for name in names for each in shown if each.name.lower() == name]
+            merged.update(each for each in mine if each.name.lower() in names)
+            shown = [*first, *(each for each in [*shown, *mine] if each not in first and each not in merged)]
         return shown, frozenset(merged)
 
 
@@ -315,11 +307,7 @@ def ticks(duration: exp.Expr, clock: DataType) -> int:
     """A duration in ticks of a clock: with a unit for TIMESTAMPs, without one for ordinals."""
     with_unit = duration.args.get("unit") != ""
     if with_unit != (clock == TIMESTAMP):
-        hint = (
-            "give it a unit, such as 5 MINUTES"
-            if clock == TIMESTAMP
-            else "an ordinal clock has no units: write a number"
-        )
+        hint = "an ordinal clock has no units: write a number" if with_unit else "give it a unit, such as 5 MINUTES"
         raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", duration, hint)
     return int(duration.this.name)
 
@@ -360,10 +348,8 @@ def _window_of_table(table: query_syntax.WindowTable, clock: DataType) -> Window
     kind, lengths = table.args["kind"], table.expressions
     wanted = (2, 3) if kind == "HOP" else (1, 2)
     if len(lengths) not in wanted:
-        form = (
-            "HOP(stream, clock, slide, range[, origin])" if kind == "HOP" else "TUMBLE(stream, clock, range[, origin])"
-        )
-        raise refuse(Code.BAD_WINDOW, f"{kind} has {len(lengths)} lengths", table, f"write {form}")
+        hint = f"write {kind}(stream, clock, {'slide, ' * (kind == 'HOP')}range[, origin])"
+        raise refuse(Code.BAD_WINDOW, f"{kind} has {len(lengths)} lengths", table, hint)
     slide = _positive(lengths[0], clock, "the slide")
     range_ = _positive(lengths[1], clock, "the range") if kind == "HOP" else slide
     origin = ticks(lengths[-1], clock) if len(lengths) == wanted[1] else 0

@@ -26,14 +26,6 @@ TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute",
 ResultType = Callable[[Sequence[Expression]], types.DataType]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A scalar function: how its arguments look and what type it returns."""
-
-    parameters: str
-    result: types.DataType | ResultType
-
-
 def _first(args: Sequence[Expression]) -> types.DataType:
     return args[0].type
 
@@ -79,7 +71,8 @@ _SIGNATURES: tuple[tuple[str, str, types.DataType | ResultType], ...] = (
     ("nullif", "aa", _first),
 )
 
-FUNCTIONS = {name: Function(params, result) for names, params, result in _SIGNATURES for name in names.split()}
+#: The parameters and the result of a scalar function.
+FUNCTIONS = {name: (parameters, result) for names, parameters, result in _SIGNATURES for name in names.split()}
 
 
 def call(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
@@ -87,14 +80,14 @@ def call(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
 
     What chooses one of its arguments compares them in one type and has the result in another: see `comparison_type`.
     """
-    function = FUNCTIONS[name]
-    required, _, optional = function.parameters.partition("?")
+    parameters, result = FUNCTIONS[name]
+    required, _, optional = parameters.partition("?")
     least = len(required.rstrip("*"))
-    greatest = None if function.parameters.endswith("*") else least + len(optional)
+    greatest = None if parameters.endswith("*") else least + len(optional)
     if len(args) < least or (greatest is not None and len(args) > greatest):
         message = f"{name.upper()} takes {_count(least, greatest)}, not {len(args)}"
         raise refuse(Code.BAD_ARGUMENTS, message, node, _form(name))
-    codes = function.parameters.replace("?", "").rstrip("*")
+    codes = parameters.replace("?", "").rstrip("*")
     compared = None
     if "a" in codes:
         compared = comparison_type(*(arg.type for arg in args))
@@ -109,8 +102,7 @@ def call(name: str, args: Sequence[Expression], node: exp.Expr) -> Expression:
             taken.append(cast(arg, compared))
         else:
             taken.append(_argument(arg, code, f"argument {position + 1} of {name.upper()}", node))
-    result = function.result if isinstance(function.result, types.DataType) else function.result(taken)
-    found = Call(name, tuple(taken), result)
+    found = Call(name, tuple(taken), result if isinstance(result, types.DataType) else result(taken))
     common = common_type(*(arg.type for arg in (args[:1] if name == "nullif" else args)))
     return found if compared is None or common is None or common == types.NULL else cast(found, common)
 
@@ -159,7 +151,7 @@ _PARAMETERS = {
 
 def _form(name: str) -> str:
     """How a function is written."""
-    required, _, optional = FUNCTIONS[name].parameters.partition("?")
+    required, _, optional = FUNCTIONS[name][0].partition("?")
     listed = ", ".join(_PARAMETERS[code].example for code in required.rstrip("*")) + ", …" * required.endswith("*")
     rest = "".join(f"[, {_PARAMETERS[code].example}]" for code in optional)
     return f"write {name.upper()}({listed}{rest})"
@@ -226,18 +218,14 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool, node: exp.E
                 raise refuse(Code.BAD_ARGUMENTS, message, node, "write PERCENTILE(x, 0.9)")
             fractions.append(Literal(float(str(arg.value)), types.DOUBLE))
         return Aggregate(name, (cast(value, types.DOUBLE), *fractions), types.DOUBLE)
-    return Aggregate(name, (value,), _sum_type(value.type) if name == "sum" else _average_type(value.type))
+    return Aggregate(name, (value,), _total_type(name, value.type))
 
 
-def _sum_type(type_: types.DataType) -> types.DataType:
-    if type_.is_integer:
+def _total_type(name: str, of: types.DataType) -> types.DataType:
+    """The type of a SUM or an AVG."""
+    if name == "sum" and of.is_integer:
         return types.HUGEINT
-    if type_.kind is types.Kind.DECIMAL:
-        return bounded_decimal(min(38, type_.precision + 10), type_.scale)
-    return types.DOUBLE
-
-
-def _average_type(type_: types.DataType) -> types.DataType:
-    if type_.kind is types.Kind.DECIMAL:
-        return bounded_decimal(min(38, type_.precision + 4), min(38, type_.scale + 4))
-    return types.DOUBLE
+    if of.kind is not types.Kind.DECIMAL:
+        return types.DOUBLE
+    digits, decimals = (10, 0) if name == "sum" else (4, 4)
+    return bounded_decimal(min(38, of.precision + digits), min(38, of.scale + decimals))

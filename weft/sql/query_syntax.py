@@ -208,8 +208,8 @@ class QueryParser(SparkParser):
             else:
                 durations_.append(self._parse_duration())
         if self._curr.token_type != TokenType.R_PAREN or clock is None:
-            form = "HOP(stream, clock, slide, range)" if kind == "HOP" else "TUMBLE(stream, clock, range)"
-            self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", f"write {form}", self._curr or start)
+            hint = f"write {kind}(stream, clock, {'slide, ' * (kind == 'HOP')}range)"
+            self._refuse(Code.BAD_WINDOW, f"{kind} is not complete", hint, self._curr or start)
         return WindowTable(kind=kind, this=table, clock=clock, expressions=durations_)
 
     def _parse_table_of_window(self) -> exp.Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -45,9 +45,14 @@ def refuse_unread(node: exp.Expr, read: frozenset[str]) -> None:
         raise SqlError(problems)
 
 
+def columns_of(alias: str, fields: Iterable[Field]) -> list[Column]:
+    """The columns of an input that is called by an alias."""
+    return [Column(alias, each.name, each.type) for each in fields]
+
+
 @dataclass
 class Scope:
-    """The inputs of a select, in order, and whether window bounds and aggregates may be named.
+    """The columns of the inputs of a select, in order, and whether window bounds and aggregates may be named.
 
     `window_type` is the clock's type when window bounds are visible. `aggregates` collects the aggregate calls that
     expressions contain; it is None where aggregates are not allowed, and `clause` says which place that is. `merged`
@@ -55,12 +60,12 @@ class Scope:
     names of the select list, in small letters, which are no columns.
     """
 
-    inputs: Sequence[tuple[str, tuple[Field, ...]]]
+    columns: Sequence[Column]
     clause: str
     window_type: DataType | None = None
     aggregates: list[Aggregate] | None = None
     seen: dict[Column, exp.Expr] = field(default_factory=dict)
-    merged: frozenset[tuple[str, str]] = frozenset()
+    merged: frozenset[Column] = frozenset()
     aliases: frozenset[str] = frozenset()
 
     def resolve(self, node: exp.Column) -> Expression:
@@ -71,24 +76,16 @@ class Scope:
         bound = self._window_bound(name, qualifier)
         if bound is not None:
             return bound
-        inputs = [
-            (alias, tuple(each for each in fields if qualifier or (alias, each.name) not in self.merged))
-            for alias, fields in self.inputs
-            if not qualifier or alias.lower() == qualifier.lower()
-        ]
-        if not inputs:
+        columns = [each for each in self.columns if not qualifier or each.source.lower() == qualifier.lower()]
+        if not columns:
             if (qualifier.lower(), name.lower()) in (("window", "start"), ("window", "end")):
                 raise self._no_bounds(node)
-            aliases = [alias for alias, _ in self.inputs]
+            aliases = list(dict.fromkeys(each.source for each in self.columns))
             listed = ", ".join(f"'{alias}'" for alias in aliases)
             hint = did_you_mean(qualifier, aliases, f"FROM has {listed}")
             raise refuse(Code.UNKNOWN_COLUMN, f"'{qualifier}' is not in FROM", node, hint)
-        found = [
-            Column(alias, each.name, each.type)
-            for alias, fields in inputs
-            for each in fields
-            if each.name.lower() == name.lower()
-        ]
+        seen = [each for each in columns if qualifier or each not in self.merged]
+        found = [each for each in seen if each.name.lower() == name.lower()]
         if len(found) > 1:
             owners = " and ".join(f"'{column.source}'" for column in found)
             raise refuse(Code.AMBIGUOUS_COLUMN, f"'{name}' is in {owners}", node, f"write {found[0].source}.{name}")
@@ -98,7 +95,7 @@ class Scope:
             if name.lower() in unsupported.WITHOUT_PARENTHESES and not qualifier:
                 hint = unsupported.FUNCTIONS[name.lower()]
                 raise refuse(Code.UNSUPPORTED, f"{name.upper()} is not supported", node, hint)
-            known = [each.name for _, fields in inputs for each in fields]
+            known = [each.name for each in seen]
             if name.lower() in self.aliases and not qualifier:
                 hint = "write the expression again, or give it its name in a subquery"
                 raise refuse(Code.UNKNOWN_COLUMN, f"'{name}' is an alias, not known in {self.clause}", node, hint)
@@ -114,12 +111,11 @@ class Scope:
         name, qualifier = name.lower(), qualifier.lower()
         if qualifier == "window" and name in ("start", "end"):
             return WindowBound(name == "end", self.window_type)
-        aliases = [alias.lower() for alias, _ in self.inputs]
-        if name in (WINDOW_START, WINDOW_END) and (not qualifier or qualifier in aliases):
-            # A derived stream has columns of these names; the window of this select hides them unless qualified.
-            owned = any(each.name.lower() == name for _, fields in self.inputs for each in fields)
-            if not (qualifier and owned):
-                return WindowBound(name == WINDOW_END, self.window_type)
+        is_input = any(each.source.lower() == qualifier for each in self.columns)
+        # A derived stream has columns of these names; the window of this select hides them unless qualified.
+        is_column = any(each.name.lower() == name for each in self.columns)
+        if name in (WINDOW_START, WINDOW_END) and (not qualifier or (is_input and not is_column)):
+            return WindowBound(name == WINDOW_END, self.window_type)
         return None
 
     def _no_bounds(self, node: exp.Column) -> SqlError:
@@ -139,4 +135,4 @@ class Scope:
 
     def inside_aggregate(self) -> Scope:
         """What an aggregate's arguments can see: columns, but neither bounds nor other aggregates."""
-        return Scope(self.inputs, "another aggregate", merged=self.merged, aliases=self.aliases)
+        return Scope(self.columns, "another aggregate", merged=self.merged, aliases=self.aliases)
