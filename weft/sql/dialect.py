@@ -174,9 +174,6 @@ class WeftParser(QueryParser):
             hint = "write ALTER QUERY name RESUME; to change a query, DROP and CREATE it"
             self._refuse(Code.SYNTAX, "ALTER QUERY can only RESUME", hint)
 
-    def _parse_describe_object(self, node: StatementNode) -> None:
-        node.set("this", self._name("the name of a stream, table, view or query"))
-
     def _parse_explain(self, node: StatementNode) -> None:
         options: list[exp.Var] = []
         if self._match(TokenType.L_PAREN):
@@ -199,12 +196,9 @@ class WeftParser(QueryParser):
         name = self._name("a setting's name")
         name.set("this", self._dotted(name.name))
         node.set("this", name)
-        if not self._match(TokenType.EQ):
+        if not self._match(TokenType.EQ) or not self._curr:
             self._refuse(Code.SYNTAX, "SET needs a value", f"write SET {name.name} = …")
-        value = self._curr
-        if not value:
-            self._refuse(Code.SYNTAX, "SET needs a value", f"write SET {name.name} = …", self._prev)
-        end = value
+        value = end = self._curr
         while self._curr:
             end = self._curr
             self._advance()
@@ -235,7 +229,7 @@ _STATEMENTS: dict[str, Callable[[Any, StatementNode], None]] = {
     **dict.fromkeys(
         ("SHOW STREAMS", "SHOW TABLES", "SHOW QUERIES", "SHOW VIEWS", "SHOW SETTINGS"), lambda self, node: None
     ),
-    "DESCRIBE": WeftParser._parse_describe_object,
+    "DESCRIBE": lambda self, node: node.set("this", self._name("the name of a stream, table, view or query")),
     "EXPLAIN": WeftParser._parse_explain,
     "SET": WeftParser._parse_set_option,
 }

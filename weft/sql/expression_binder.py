@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal
-from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
+from weft.algebra.types import BOOLEAN, DOUBLE, INT, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import coercion, durations, functions, limits, unsupported
 from weft.sql.problems import Code, did_you_mean
 from weft.sql.scope import Scope, refuse, refuse_unread
@@ -116,27 +116,18 @@ def _arithmetic(node: exp.Binary, scope: Scope) -> Expression:
         times = {left.type.kind, right.type.kind} & {Kind.TIMESTAMP, Kind.DATE}
         hint = "add or subtract an INTERVAL" if times else "CAST the operands to numbers"
         raise refuse(Code.TYPE_MISMATCH, f"{left.type} {op} {right.type} is not possible", node, hint)
-    if op == "div":
-        return _whole_quotient(left, right, node)
-    left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
-    result = coercion.arithmetic_type(op, left.type, right.type)
-    if result.kind is not Kind.DECIMAL:
-        return Call(op, (coercion.cast(left, result), coercion.cast(right, result)), result)
-    return Call(op, (_exact(left), _exact(right)), result)
-
-
-def _whole_quotient(left: Expression, right: Expression, node: exp.Expr) -> Expression:
-    if left.type.is_floating or right.type.is_floating:
+    if op == "div" and (left.type.is_floating or right.type.is_floating):
         message = f"DIV needs integers or DECIMALs, but this is {left.type} DIV {right.type}"
         raise refuse(Code.TYPE_MISMATCH, message, node, "use / or CAST the operands")
-    if left.type.is_integer and right.type.is_integer:
-        wide = coercion.common_type(left.type, right.type) or BIGINT
-        return Call(
-            "div",
-            (coercion.cast(left, wide), coercion.cast(right, wide)),
-            types.HUGEINT if wide == types.HUGEINT else BIGINT,
-        )
-    return Call("div", (_exact(left), _exact(right)), BIGINT)
+    if op != "div":
+        left, right = _with_fewest_digits(left, right.type), _with_fewest_digits(right, left.type)
+    result = coercion.arithmetic_type(op, left.type, right.type)
+    is_exact = result.kind is Kind.DECIMAL
+    # Integers take the DECIMAL type that holds them.
+    args = [coercion.cast(each, coercion.as_decimal(each.type) if is_exact else result) for each in (left, right)]
+    if op == "div" and result != types.HUGEINT:
+        result = types.BIGINT
+    return Call(op, tuple(args), result)
 
 
 def _with_fewest_digits(expression: Expression, other: DataType) -> Expression:
@@ -147,29 +138,20 @@ def _with_fewest_digits(expression: Expression, other: DataType) -> Expression:
     return expression
 
 
-def _exact(expression: Expression) -> Expression:
-    """An operand of DECIMAL arithmetic: integers take the DECIMAL type that holds them."""
-    return coercion.cast(expression, coercion.as_decimal(expression.type))
-
-
 def _temporal(op: str, left: Expression, right: Expression) -> Expression | None:
     """Arithmetic on times, or None if this is none."""
-    kinds = (left.type.kind, right.type.kind)
-    if kinds == (Kind.DATE, Kind.INTERVAL):
-        return _temporal(op, coercion.cast(left, TIMESTAMP), right)
-    if op in ("+", "-") and kinds == (Kind.TIMESTAMP, Kind.INTERVAL):
-        return Call(op, (left, right), TIMESTAMP)
-    if op == "+" and kinds in ((Kind.INTERVAL, Kind.TIMESTAMP), (Kind.INTERVAL, Kind.DATE)):
+    kinds, times = (left.type.kind, right.type.kind), (Kind.TIMESTAMP, Kind.DATE)
+    if op in ("+", "*") and kinds[0] is Kind.INTERVAL and kinds[1] is not Kind.INTERVAL:
         return _temporal(op, right, left)
-    if op == "-" and set(kinds) <= {Kind.TIMESTAMP, Kind.DATE}:
+    if op == "-" and kinds[0] in times and kinds[1] in times:
         return Call(op, (coercion.cast(left, TIMESTAMP), coercion.cast(right, TIMESTAMP)), INTERVAL)
-    if op in ("+", "-") and kinds == (Kind.INTERVAL, Kind.INTERVAL):
+    if kinds[1] is not Kind.INTERVAL:
+        return None
+    if op in ("+", "-") and kinds[0] in times:
+        return Call(op, (coercion.cast(left, TIMESTAMP), right), TIMESTAMP)
+    if op in ("+", "-") and kinds[0] is Kind.INTERVAL:
         return _folded_interval(op, left, right)
-    if op == "*" and kinds[0] is Kind.INTERVAL and right.type.is_integer:
-        return _folded_interval(op, left, right)
-    if op == "*" and kinds[1] is Kind.INTERVAL and left.type.is_integer:
-        return _folded_interval(op, right, left)
-    return None
+    return _folded_interval(op, right, left) if op == "*" and left.type.is_integer else None
 
 
 def _folded_interval(op: str, left: Expression, right: Expression) -> Expression:

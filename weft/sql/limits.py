@@ -16,7 +16,7 @@ from weft.algebra import Answers, Relation, SetOperation, Source, Stream, Table
 from weft.algebra.expressions import Call, Column, Expression
 from weft.algebra.properties import folded
 from weft.sql.problems import Code, Span, SqlError
-from weft.sql.scope import refuse
+from weft.sql.scope import refuse, span_of
 
 #: Parentheses, brackets and CASEs inside each other: the parser needs about twenty calls for each.
 DEEPEST_NESTING = 40
@@ -59,7 +59,7 @@ def check_tree(tree: exp.Expr) -> None:
     while waiting:
         node, depth = waiting.pop()
         if depth > DEEPEST_TREE:
-            raise refuse(Code.TOO_DEEP, "the statement is nested too deeply", node, _HINT)
+            raise too_deep(span_of(node))
         for child in node.iter_expressions():
             same_chain = type(child) is type(node) and isinstance(node, (exp.And, exp.Or))
             waiting.append((child, depth if same_chain else depth + 1))
