@@ -34,8 +34,8 @@ from weft.catalog.definitions import Definitions
 from weft.catalog.lock import WriterLock
 from weft.catalog.room_tables import Computations, Deliveries
 from weft.plan.query_list import QueryList
-from weft.sql import names
-from weft.sql.settings import Settings
+from weft.sql.names import folder_of_path
+from weft.sql.settings import ALLOWED_PATHS, Settings
 
 register(QueryList)
 
@@ -166,12 +166,12 @@ class Catalog(Definitions):
 
     def allowed_paths(self) -> tuple[str, ...] | None:
         """The folders that statements may name; None if there is no limit."""
-        setting = self.setting(names.SETTING)
+        setting = self.setting(ALLOWED_PATHS)
         return None if setting is None else tuple(str(setting).splitlines())
 
     def allow_paths(self, folders: Sequence[str]) -> None:
         """Let statements name what lies in these folders, and nothing else."""
-        self.set_setting(names.SETTING, "\n".join(map(names.folder_of_path, folders)))
+        self.set_setting(ALLOWED_PATHS, "\n".join(map(folder_of_path, folders)))
 
     # -- statistics --------------------------------------------------------------------------------------------------
 

@@ -20,20 +20,11 @@ from weft.algebra.types import BIGINT, TIMESTAMP, Kind
 from weft.sql import expression_binder, statements
 from weft.sql.coercion import bind_type
 from weft.sql.from_clause import ticks
-from weft.sql.names import (
-    Names,
-    NamesInMemory,
-    folder_of,
-    listed,
-    name_refusal,
-    setting_refusal,
-    sink_refusal,
-    source_refusal,
-)
+from weft.sql.names import Names, NamesInMemory, folder_of, listed, name_refusal, sink_refusal, source_refusal
 from weft.sql.problems import Code, Problem, SqlError, did_you_mean
 from weft.sql.relation_binder import bind_relation
 from weft.sql.scope import Scope, columns_of, refuse
-from weft.sql.settings import SETTINGS, fixed_refusal, is_amount
+from weft.sql.settings import SETTINGS, fixed_refusal, is_amount, setting_refusal
 
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")
@@ -335,13 +326,9 @@ def _bind_setting(tree: exp.Expr, names: Names) -> statements.SetOption:
         hint = did_you_mean(name, SETTINGS, f"settings are {', '.join(SETTINGS)} and spark.*")
         raise refuse(Code.BAD_SETTING, f"setting '{name}' is unknown", tree.this, hint)
     choices = SETTINGS[name].choices
-    if choices is None:
-        if not is_amount(value):
-            hint = "write a number or a length of time"
-            raise refuse(Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, hint)
-    elif not choices:
+    if choices == ():
         return statements.SetOption(name, value)
-    elif value.lower() not in choices:
-        hint = f"it takes {' or '.join(choices)}"
+    if not (is_amount(value) if choices is None else value.lower() in choices):
+        hint = "write a number or a length of time" if choices is None else f"it takes {' or '.join(choices)}"
         raise refuse(Code.BAD_SETTING, f"'{value}' is no value for {name}", tree.expression, hint)
     return statements.SetOption(name, value.lower())

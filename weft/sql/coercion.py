@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from weft.algebra import types
 from weft.algebra.expressions import Call, Expression, Literal, Value
-from weft.algebra.types import DATE, DOUBLE, FLOAT, HUGEINT, INT, INTERVAL, NULL, TIMESTAMP, DataType, Kind, decimal
+from weft.algebra.types import DATE, DOUBLE, FLOAT, HUGEINT, INT, NULL, TIMESTAMP, DataType, Kind, decimal
 from weft.sql import durations, unsupported
 from weft.sql.dialect import TYPE_NAMES
 from weft.sql.problems import Code
@@ -252,14 +252,13 @@ def time_of_text(text: str, to: DataType, node: exp.Expr) -> Literal:
     raise refuse(Code.BAD_LITERAL, f"'{text}' is not a {to}", node, f"write it like '{example}'")
 
 
-def interval(node: exp.Interval) -> Literal:
-    """An INTERVAL of a fixed length, in microseconds."""
+def interval(node: exp.Interval) -> int:
+    """The microseconds of an INTERVAL of a fixed length."""
     unit, this = node.args.get("unit"), node.this
     text = this.name if isinstance(this, exp.Literal) else ""
     if not text or not isinstance(unit, (exp.Var, NoneType)):
         raise refuse(Code.BAD_DURATION, "INTERVAL takes a constant", node, "write INTERVAL 5 MINUTES")
     try:
-        ticks = durations.microseconds(text.strip(), unit.name) if unit is not None else durations.parse(text)
+        return durations.microseconds(text.strip(), unit.name) if unit is not None else durations.parse(text)
     except durations.BadDuration as bad:
         raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
-    return Literal(ticks, INTERVAL)

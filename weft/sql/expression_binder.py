@@ -345,7 +345,7 @@ _RULES: dict[type, Rule] = {
     exp.Like: _like,
     exp.Is: _is,
     exp.Cast: _cast,
-    exp.Interval: lambda node, scope: coercion.interval(node),
+    exp.Interval: lambda node, scope: Literal(coercion.interval(node), INTERVAL),
     exp.Case: _case,
     exp.If: _case,
     exp.DPipe: lambda node, scope: functions.call(

@@ -25,14 +25,13 @@ _JOIN_CLAUSES = frozenset({"this", "method", "side", "kind", "on", "using"})
 _TABLE_CLAUSES = frozenset({"this", "alias", "db", "catalog"})
 SUBQUERY_CLAUSES = frozenset({"with_", "this", "alias"})
 
-_FROM_ITEMS = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL", "subquery": "a subquery"}
+_FROM_ITEMS = {"values": "VALUES", "unnest": "UNNEST", "lateral": "LATERAL"}
 
 #: What to do instead of joins that are not inner ones: nothing that has other answers.
 _JOIN_ADVICE = {
     "NATURAL": "name the columns: JOIN … USING (a, b)",
     "STRAIGHT_JOIN": "write JOIN: weft orders joins by what it measures",
 }
-_INNER_ONLY = "joins are inner joins: rows without a partner are not answered"
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ class FromClause:
         refuse_unread(join, _JOIN_CLAUSES)
         side = " ".join(word for word in (join.method, join.side, join.kind) if word).upper()
         if side not in ("", "CROSS", "INNER"):
-            hint = _JOIN_ADVICE.get(side, _INNER_ONLY)
+            hint = _JOIN_ADVICE.get(side, "joins are inner joins: rows without a partner are not answered")
             raise refuse(Code.UNSUPPORTED, f"{side} JOIN is not supported", join, hint)
         conditions = [self._using(column, join) for column in join.args.get("using") or []]
         on = join.args.get("on")

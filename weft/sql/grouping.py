@@ -12,11 +12,11 @@ from weft.algebra.expressions import Aggregate, Call, Column, Expression, KeyRef
 from weft.algebra.properties import clock_column
 from weft.algebra.types import TIMESTAMP, DataType
 from weft.sql import durations, expression_binder, functions
-from weft.sql.coercion import number
+from weft.sql.coercion import interval, number
 from weft.sql.from_clause import FromClause, check_clock
 from weft.sql.problems import Code, ProblemList
 from weft.sql.query_syntax import WindowTable
-from weft.sql.scope import Scope, refuse, refuse_unread
+from weft.sql.scope import refuse, refuse_unread
 
 
 class Grouping:
@@ -168,7 +168,6 @@ def _length(node: exp.Expr, clock: DataType) -> int:
         except durations.BadDuration as bad:
             raise refuse(Code.BAD_DURATION, str(bad), node, durations.ADVICE) from None
     if isinstance(node, exp.Interval) and clock == TIMESTAMP:
-        bound = expression_binder.bind(node, Scope([], "window"))
-        return int(str(bound.value)) if isinstance(bound, Literal) else 0
+        return interval(node)
     hint = "write '5 minutes', or a number for an ordinal clock"
     raise refuse(Code.BAD_DURATION, f"this length does not fit a {clock} clock", node, hint)

@@ -138,9 +138,6 @@ def folder_of_path(path: str) -> str:
     return f"{scheme}:{posixpath.normpath(rest)}"
 
 
-#: The setting that holds the folders, one per line.
-SETTING: Final = "allowed_paths"
-
 #: Formats that read files below their option `path`, and formats that read nothing from outside.
 _FILES = frozenset({"csv", "json", "parquet", "orc", "text", "xml", "replay"})
 _CLOSED = frozenset({"rate", "rate-micro-batch", "memory", "python"})
@@ -170,15 +167,6 @@ def sink_refusal(sink: Sink | None, roots: Sequence[str] | None) -> str | None:
     if sink is None or roots is None:
         return None
     return next(filter(None, (_path_refusal(name, value, roots) for name, value in sink.options)), None)
-
-
-def setting_refusal(name: str, roots: Sequence[str] | None) -> str | None:
-    """Why statements of a project with these folders cannot set something; None if they can."""
-    if name.lower() == SETTING:
-        return f"{SETTING} cannot be SET: run weft init with --allow"
-    if roots is not None and name.startswith("spark."):
-        return "this project limits what may be read and written, and settings of Spark could lift that"
-    return None
 
 
 def _path_refusal(name: str, path: str, roots: Sequence[str]) -> str | None:

@@ -68,9 +68,7 @@ def _bind(tree: exp.Expr, context: QueryContext) -> Relation:
     if isinstance(tree, exp.Subquery):
         if tree.args.get("alias") or WINDOW in tree.meta:
             raise refuse(Code.UNSUPPORTED, "an operand has neither alias nor window", tree, "put the window inside")
-        refuse_unread(tree, SUBQUERY_CLAUSES | _clauses_without_effect(tree))
-        _note_order(tree, context)
-        _refuse_emit_empty(tree)
+        _check_clauses(tree, SUBQUERY_CLAUSES, context)
         if RETAIN in tree.meta:
             # `(SELECT …) RETAIN r` is `SELECT … RETAIN r`.
             tree.this.meta.setdefault(RETAIN, tree.meta.pop(RETAIN))
@@ -83,9 +81,7 @@ def _bind(tree: exp.Expr, context: QueryContext) -> Relation:
 
 
 def _bind_set_operation(tree: exp.SetOperation, context: QueryContext) -> Relation:
-    refuse_unread(tree, _SET_CLAUSES | _clauses_without_effect(tree))
-    _note_order(tree, context)
-    _refuse_emit_empty(tree)
+    _check_clauses(tree, _SET_CLAUSES, context)
     node = _trailing_retain(tree)
     operator = SetOperator[type(tree).__name__.upper()]
     if tree.args.get("by_name"):
@@ -173,7 +169,10 @@ def _cast_relation(relation: Relation, types: Sequence[DataType]) -> Relation:
     return replace(relation, left=left, right=right, fields=left.fields)
 
 
-def _refuse_emit_empty(tree: exp.Expr) -> None:
+def _check_clauses(tree: exp.Expr, read: frozenset[str], context: QueryContext) -> None:
+    """Refuse what cannot be said around SELECTs."""
+    refuse_unread(tree, read | _clauses_without_effect(tree))
+    _note_order(tree, context)
     if EMIT_EMPTY in tree.meta:
         hint = "write it inside the parentheses, after the SELECT that it is for"
         raise refuse(Code.MISPLACED_OPTION, "EMIT EMPTY has no meaning here", tree.meta[EMIT_EMPTY], hint)

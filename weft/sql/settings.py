@@ -5,7 +5,7 @@ weft fixes the latter, so that a query means the same in every process; `docs/ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar, cast
@@ -80,6 +80,19 @@ class Settings:
 SETTINGS: Final[Mapping[str, _Setting[object]]] = MappingProxyType(
     {each.name: each for each in vars(Settings).values() if isinstance(each, _Setting)}
 )
+
+
+#: The setting that holds the folders that statements may name, one per line.
+ALLOWED_PATHS: Final = "allowed_paths"
+
+
+def setting_refusal(name: str, roots: Sequence[str] | None) -> str | None:
+    """Why statements of a project with these folders cannot set something; None if they can."""
+    if name.lower() == ALLOWED_PATHS:
+        return f"{ALLOWED_PATHS} cannot be SET: run weft init with --allow"
+    if roots is not None and name.startswith("spark."):
+        return "this project limits what may be read and written, and settings of Spark could lift that"
+    return None
 
 
 def is_amount(value: str) -> bool:
