@@ -45,6 +45,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
+    exp.NullSafeNEQ: "<=>",
 }
 _ARITHMETIC: dict[type[exp.Expr], str] = {
     exp.Add: "+",
@@ -87,7 +88,8 @@ def _as_time(expression: Expression, to: DataType, node: exp.Expr) -> Expression
 
 def _compare(node: exp.Binary, scope: Scope) -> Expression:
     left, right = bind(node.this, scope), bind(node.expression, scope)
-    return _comparison(_COMPARISONS[type(node)], left, right, node)
+    compared = _comparison(_COMPARISONS[type(node)], left, right, node)
+    return Call("not", (compared,), BOOLEAN) if isinstance(node, exp.NullSafeNEQ) else compared
 
 
 def _comparison(op: str, left: Expression, right: Expression, node: exp.Expr) -> Call:
@@ -354,9 +356,6 @@ _RULES: dict[type, Rule] = {
     exp.Extract: _extract,
     exp.Anonymous: _call,
     exp.WithinGroup: _within_group,
-    exp.NullSafeNEQ: lambda node, scope: Call(
-        "not", (_comparison("<=>", bind(node.this, scope), bind(node.expression, scope), node),), BOOLEAN
-    ),
     **dict.fromkeys(_COMPARISONS, _compare),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
 }

@@ -23,8 +23,6 @@ from weft.sql.scope import refuse
 #: Units that DATE_TRUNC takes.
 TRUNCATION_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
 
-ResultType = Callable[[Sequence[Expression]], types.DataType]
-
 
 def _first(args: Sequence[Expression]) -> types.DataType:
     return args[0].type
@@ -50,7 +48,7 @@ def _whole(args: Sequence[Expression]) -> types.DataType:
 
 
 #: Names of functions, their parameters and what they return.
-_SIGNATURES: tuple[tuple[str, str, types.DataType | ResultType], ...] = (
+_SIGNATURES: tuple[tuple[str, str, types.DataType | Callable[[Sequence[Expression]], types.DataType]], ...] = (
     ("upper lower trim ltrim rtrim reverse", "s", types.STRING),
     ("length", "s", types.INT),
     ("substring", "si?i", types.STRING),
@@ -167,11 +165,6 @@ def _count(least: int, greatest: int | None) -> str:
     return f"{least} to {greatest} arguments"
 
 
-#: Aggregates whose state is all the values of the group.
-HOLISTIC = frozenset({"median", "percentile"})
-
-_DOUBLE_RESULTS = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop", "median", "percentile"})
-
 #: Number of arguments of every aggregate function; COUNT(*) is COUNT without any.
 AGGREGATES: dict[str, tuple[int, int]] = {
     "count": (0, 1),
@@ -183,7 +176,7 @@ AGGREGATES: dict[str, tuple[int, int]] = {
 
 def is_holistic(aggregate: Aggregate) -> bool:
     """Whether the aggregate needs all values of a group, so that its state grows with the rows."""
-    return aggregate.distinct or aggregate.function in HOLISTIC
+    return aggregate.distinct or aggregate.function in ("median", "percentile")
 
 
 def aggregate(name: str, args: Sequence[Expression], distinct: bool, node: exp.Expr) -> Aggregate:
@@ -210,7 +203,7 @@ def aggregate(name: str, args: Sequence[Expression], distinct: bool, node: exp.E
     if not value.type.is_numeric and value.type != types.NULL:
         message = f"{title} needs a number, but its argument is {value.type}"
         raise refuse(Code.BAD_ARGUMENTS, message, node, "CAST it to a number")
-    if name in _DOUBLE_RESULTS:
+    if name not in ("sum", "avg"):
         fractions = []
         for arg in rest:
             if not isinstance(arg, Literal) or not arg.type.is_numeric or not 0 <= float(str(arg.value)) <= 1:

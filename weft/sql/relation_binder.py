@@ -190,6 +190,7 @@ class _SelectBinder:
     def __init__(self, tree: exp.Select, context: QueryContext) -> None:
         self._tree = tree
         self._context = context
+        self._most_repeated = _most_repeated(tree.meta.get(RETAIN) or context.retain_node)
         self._problems = ProblemList()
 
     def bind(self) -> Select:
@@ -271,10 +272,6 @@ class _SelectBinder:
         for item in self._from.flowing:
             if emission(item.source).value > allowed.value:
                 raise _versions_as_rows(f"'{item.alias}'", reader, item.node)
-
-    @property
-    def _most_repeated(self) -> Emission:
-        return _most_repeated(self._tree.meta.get(RETAIN) or self._context.retain_node)
 
     def _reader_of_rows(self) -> str | None:
         """What in this select looks at several rows together, as messages call it; None if each row passes alone."""

@@ -81,7 +81,6 @@ SETTINGS: Final[Mapping[str, _Setting[object]]] = MappingProxyType(
     {each.name: each for each in vars(Settings).values() if isinstance(each, _Setting)}
 )
 
-
 #: The setting that holds the folders that statements may name, one per line.
 ALLOWED_PATHS: Final = "allowed_paths"
 

@@ -39,13 +39,11 @@ CLAUSES = {
     "kind": "SELECT AS STRUCT: select columns",
     "into": "SELECT INTO: write CREATE CONTINUOUS QUERY name INTO … AS SELECT",
     "connect": "CONNECT BY: recursion over a stream is not supported",
-    "hint": "a hint: weft plans by itself",
-    "hints": "a hint: weft plans by itself",
+    **dict.fromkeys(("hint", "hints"), "a hint: weft plans by itself"),
     "pivots": "PIVOT: use CASE inside the aggregates",
     "sample": "TABLESAMPLE: every row counts",
     "locks": "FOR UPDATE: rows of a stream do not change",
-    "version": "time travel: a stream is read as it arrives",
-    "when": "time travel: a stream is read as it arrives",
+    **dict.fromkeys(("version", "when"), "time travel: a stream is read as it arrives"),
     "joins": "a join inside parentheses: use a view",
     "grouping_sets": "GROUP BY GROUPING SETS: write one query for each grouping",
     "cube": "GROUP BY CUBE: write one query for each grouping",
@@ -60,8 +58,7 @@ CLAUSES = {
 
 #: Expressions by sqlglot's name of them: what they are called, and what to do instead.
 EXPRESSIONS: Mapping[str, tuple[str, str]] = {
-    "select": ("a subquery inside an expression", _SUBQUERY),
-    "subquery": ("a subquery inside an expression", _SUBQUERY),
+    **dict.fromkeys(("select", "subquery"), ("a subquery inside an expression", _SUBQUERY)),
     "exists": ("EXISTS", _SUBQUERY),
     "all": ("ALL with a subquery", _SUBQUERY),
     "any": ("ANY with a subquery", _SUBQUERY),
@@ -96,8 +93,7 @@ EXPRESSIONS: Mapping[str, tuple[str, str]] = {
     "hexstring": ("a number or BINARY in hexadecimal", "write a decimal number, or CAST('…' AS BINARY)"),
     "national": ("a text with N before it", "drop the N"),
     "rawstring": ("a text with R before it", "double the backslashes and drop the R"),
-    "placeholder": ("a parameter", "write the value"),
-    "parameter": ("a parameter", "write the value"),
+    **dict.fromkeys(("placeholder", "parameter"), ("a parameter", "write the value")),
     "concat": ("a text beside a text", "write 'a' || 'b'"),
     "strtodate": ("CAST with FORMAT", "texts are cast to DATE as they are: '2024-01-31'"),
     "strtotime": ("CAST with FORMAT", "texts are cast to TIMESTAMP as they are: '2024-01-31 12:00:00'"),
@@ -256,8 +252,7 @@ _NO_PATTERNS = "patterns over rows are not supported; join the stream with itsel
 
 #: Words at which the parser stops, and what to do instead.
 _AT: Mapping[str, str] = {
-    "WINDOW TUMBLING": _WINDOW,
-    "WINDOW HOPPING": _WINDOW,
+    **dict.fromkeys(("WINDOW TUMBLING", "WINDOW HOPPING"), _WINDOW),
     "WINDOW SESSION": "windows have a fixed length: [RANGE … SLIDE …]",
     "WINDOW": "there is no OVER; aggregate over a window in FROM",
     "EMIT CHANGES": "drop it: without a window every change is an answer",
