@@ -32,7 +32,7 @@ from weft.federation.live.coordinator_requests import ScriptRefused, check_scrip
 from weft.federation.live.federation_view import picture, status_of
 from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Role, StandingQuery
-from weft.federation.live.placing import Placing, StreamSample
+from weft.federation.live.placing import Placing
 from weft.federation.live.site_directory import Mailbox
 from weft.federation.live.transport import Transport
 from weft.loom.registration import Outcome, Registration
@@ -112,7 +112,8 @@ class Coordination(Role):
                 self._store.rows("INSERT OR REPLACE INTO through VALUES (?, ?)", site, self._through[site])
                 self.placing.worked(site, message["seconds"], self._clock())
             case "sample":
-                self.placing.measured[message["stream"]] = StreamSample(message["rate"], message.rows)
+                self.placing.rates[message["stream"]] = message["rate"]
+                self.placing.samples[message["stream"]] = message.rows
             case _:
                 self._reply(message)
 
@@ -323,7 +324,7 @@ class Coordination(Role):
 
     def _status(self) -> dict[str, Any]:
         states = {site: self._state_of(site) for site in self._ledger.members}
-        return status_of(self._ledger, self._coordinator(), self._through, self.placing.measured, states)
+        return status_of(self._ledger, self._coordinator(), self._through, self.placing.rates, states)
 
     def _append(self, entry: messages.Entry) -> None:
         self._follower.append(lambda: entry)

@@ -15,14 +15,13 @@ from weft.federation.distribution.coordinator import Coordinator
 from weft.federation.distribution.coordinator_tree import clusters
 from weft.federation.distribution.topology import Site, Topology
 from weft.federation.live.ledger import FederationLedger
-from weft.federation.live.placing import StreamSample
 
 
 def status_of(
     ledger: FederationLedger,
     coordinator: Coordinator | None,
     through: Mapping[str, int],
-    measured: Mapping[str, StreamSample],
+    rates: Mapping[str, float],
     states: Mapping[str, str],
 ) -> dict[str, Any]:
     """The state of a federation. `states` says of each site whether it runs."""
@@ -50,7 +49,7 @@ def status_of(
                 "owner": record.owner,
                 "batches": len(record.marks),
                 "clock": record.marks[-1].clock if record.marks else None,
-                "rate": measured[name].rate if name in measured else None,
+                "rate": rates.get(name),
             }
             for name, record in streams.items()
         ],

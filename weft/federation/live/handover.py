@@ -1,4 +1,4 @@
-"""Handing queries over: from which batch on they must be fed again, and asking the owners of streams for batches.
+"""Handing queries over: from which batch on they must be fed again.
 
 It is always right to feed a query everything from its birth. For most much less will do: no answer behind the place may
 rest on a row that came before feeding begins.
@@ -16,28 +16,12 @@ horizon, see docs/semantics.md). Feeding begins where that clock is below w, so 
 
 from __future__ import annotations
 
-import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-
-import pyarrow as pa
+from collections.abc import Mapping
 
 from weft.algebra import Select, Stream
 from weft.algebra.properties import leaves
-from weft.delivery.delivery_errors import BrokerError
-from weft.federation import FederationError
 from weft.federation.live.ledger import FederationLedger, StandingQuery
-from weft.federation.live.messages import message_of, reply_mailbox, send, source_mailbox
-from weft.federation.live.transport import Transport
 from weft.plan.event_time import first_open_start, is_windowed, passes_rows
-
-#: Seconds without a batch after which it is said that the owner is waited for.
-_PATIENCE = 10.0
-
-
-class BatchGoneError(FederationError):
-    """The owner of a stream has deleted a batch, since no answer to it is missing."""
 
 
 def feeding_begins(ledger: FederationLedger, queries: Mapping[int, int]) -> dict[int, int]:
@@ -89,61 +73,3 @@ def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Strea
         return None
     assert select.window is not None
     return first_open_start(select.window, min(watermarks))
-
-
-def fetched(
-    transport: Transport,
-    ledger: FederationLedger,
-    queries: Sequence[StandingQuery],
-    numbers: Mapping[str, Sequence[int]],
-    idle: Callable[[], None],
-    say: Callable[[str], None],
-) -> dict[tuple[str, int], pa.Table]:
-    """The rows of batches that queries want, by stream and number. Owners are waited for: `idle` is called.
-
-    Raises BatchGoneError if one is not kept any more.
-    """
-    found: dict[tuple[str, int], pa.Table] = {}
-    wanting = {"place": ledger.place, "queries": [each.birth for each in queries]}
-    for stream, listed in numbers.items():
-        identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
-        fields = {"stream": stream, "numbers": list(listed), "reply": reply_mailbox(identity), **wanting}
-        send(transport, source_mailbox(owner), identity, "replay", fields)
-        late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
-        answered = _answered(transport, reply_mailbox(identity), len(listed), idle, partial(say, late))
-        found |= {(stream, number): rows for number, rows in answered.items()}
-    return found
-
-
-def _answered(
-    transport: Transport, mailbox: str, count: int, idle: Callable[[], None], say: Callable[[], None]
-) -> dict[int, pa.Table]:
-    heard, has_said = time.monotonic(), False
-    pieces: dict[int, list[pa.Table]] = {}
-    whole: set[int] = set()
-    place = at = 0
-    while len(whole) < count:
-        found = transport.take(mailbox, place)
-        if found is None:
-            if not has_said and time.monotonic() > heard + _PATIENCE:
-                say()
-                has_said = True
-            idle()
-            continue
-        heard, has_said = time.monotonic(), False
-        place, data = found
-        message = message_of(data)
-        if message.kind == "gone":
-            raise BatchGoneError(message["error"])
-        if message["at"] > at:
-            raise BrokerError(
-                f"{transport.name} has dropped rows that were sent again for this site; they are asked for once more"
-            )
-        if message["at"] < at:
-            # The owner was started again in the middle, and began its answer again.
-            continue
-        at += 1
-        pieces.setdefault(message["number"], []).append(message.rows)
-        if message["left"] == 0:
-            whole.add(message["number"])
-    return {number: pa.concat_tables(each) for number, each in pieces.items()}

@@ -1,17 +1,13 @@
 """What the coordinator of `weft.federation.distribution` decides in a federation that runs.
 
 The log says which providers take part and which query runs where. Samples say what flows, reports what queries cost.
-From these a `Coordinator` is made for each decision.
-
-Streams are cut by the conditions of the present queries, so that each query wants all of a substream or nothing of it.
-How much flows in each follows from samples that the owners of streams send. A stream of which no sample has come yet
-flows at a rate of one, so that sharing it still counts.
+From these a `Coordinator` is made for each decision. A stream of which no sample has come yet flows at a rate of one,
+so that sharing it still counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -31,25 +27,15 @@ _ANSWERED = 0.1
 _FED_AGAIN = 60.0
 
 
-@dataclass(frozen=True)
-class StreamSample:
-    """What the owner of a stream has told: bytes per second, and some rows."""
-
-    rate: float
-    sample: pa.Table
-
-
-#: What is taken of a stream that was not measured.
-_UNKNOWN = StreamSample(1.0, pa.table({}))
-
-
 class Placing:
     """What was measured in a federation that runs; with its log, that makes a coordinator."""
 
     def __init__(self, network: NetworkGraph, ledger: FederationLedger) -> None:
         self.network = network
         self.ledger = ledger
-        self.measured: dict[str, StreamSample] = {}
+        #: By stream the bytes per second and some rows, as its owner has told them.
+        self.rates: dict[str, float] = {}
+        self.samples: dict[str, pa.Table] = {}
         #: The load of queries by birth; and by provider when it reported last, and for how long it had worked.
         self._load: dict[int, float] = {}
         self._busy: dict[str, tuple[float, float]] = {}
@@ -106,7 +92,7 @@ class Placing:
         """A coordinator over some providers and the queries that run, and what new queries, with their homes, want."""
         if not present:
             raise FederationError("no provider has joined yet; start one with: weft provider")
-        running = list(self.ledger.running())
+        running = self.ledger.running()
         homes = [each.home for each in running] + [site for _, site in new]
         loads = [self._load.get(each.birth, _UNKNOWN_LOAD) for each in running] + [_UNKNOWN_LOAD for _ in new]
         queries = [each.query for each in running] + [query for query, _ in new]
@@ -134,6 +120,5 @@ class Placing:
                 if name in one:
                     interests[number] += [len(rates) + place for place in split.interest(one[name])]
             owners += [self.network.sources.index(record.owner)] * len(split)
-            known = self.measured.get(name, _UNKNOWN)
-            rates += split.rates(known.rate, known.sample)
+            rates += split.rates(self.rates.get(name, 1.0), self.samples.get(name, pa.table({})))
         return Substreams(np.array(owners, np.int32), np.array(rates, np.float64)), interests

@@ -13,20 +13,30 @@ from __future__ import annotations
 
 import shutil
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
+from weft.delivery.delivery_errors import BrokerError
+from weft.federation import FederationError
 from weft.federation.live import messages
-from weft.federation.live.handover import BatchGoneError, feeding_begins, fetched
+from weft.federation.live.handover import feeding_begins
 from weft.federation.live.ledger import Follower, Role, StandingQuery
 from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
 from weft.federation.live.site_directory import engine_directory, engine_number
 from weft.federation.live.transport import Transport
 from weft.files.atomic import flush
 from weft.files.checked_file import move_marker
+
+#: Seconds without a batch after which it is said that the owner is waited for.
+_PATIENCE = 10.0
+
+
+class BatchGoneError(FederationError):
+    """The owner of a stream has deleted a batch, since no answer to it is missing."""
 
 
 class Provider(Role):
@@ -174,9 +184,8 @@ class Provider(Role):
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
-            ledger, numbers = self._follower.ledger, {entry.stream: [entry.number]}
-            mine = ledger.run_by(self.site)
-            return fetched(self._transport, ledger, mine, numbers, self._idle, self._say)[entry.stream, entry.number]
+            mine = self._follower.ledger.run_by(self.site)
+            return self._fetched(mine, {entry.stream: [entry.number]})[entry.stream, entry.number]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
     def _part(self, batch: messages.BatchPublished, part: messages.PublishedPart) -> pa.Table | None:
@@ -188,6 +197,59 @@ class Provider(Role):
         rows = [each.rows for each in received if each.rows is not None and (each.kind, each.fields) == expected]
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
+
+    def _fetched(
+        self, queries: Sequence[StandingQuery], numbers: Mapping[str, Sequence[int]]
+    ) -> dict[tuple[str, int], pa.Table]:
+        """The rows of batches that queries want, by stream and number, from the owners of the streams.
+
+        Raises BatchGoneError if one is not kept any more.
+        """
+        found: dict[tuple[str, int], pa.Table] = {}
+        ledger = self._follower.ledger
+        wanting = {"place": ledger.place, "queries": [each.birth for each in queries]}
+        for stream, listed in numbers.items():
+            identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
+            mailbox = messages.reply_mailbox(identity)
+            fields = {"stream": stream, "numbers": list(listed), "reply": mailbox, **wanting}
+            messages.send(self._transport, messages.source_mailbox(owner), identity, "replay", fields)
+            late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
+            for number, rows in self._answered(mailbox, len(listed), late).items():
+                found[stream, number] = rows
+        return found
+
+    def _answered(self, mailbox: str, count: int, late: str) -> dict[int, pa.Table]:
+        """The rows of a number of batches that come to a mailbox. What is said if they are `late` is said once."""
+        heard, has_said = time.monotonic(), False
+        pieces: dict[int, list[pa.Table]] = {}
+        whole: set[int] = set()
+        place = at = 0
+        while len(whole) < count:
+            found = self._transport.take(mailbox, place)
+            if found is None:
+                if not has_said and time.monotonic() > heard + _PATIENCE:
+                    self._say(late)
+                    has_said = True
+                self._idle()
+                continue
+            heard, has_said = time.monotonic(), False
+            place, data = found
+            message = messages.message_of(data)
+            if message.kind == "gone":
+                raise BatchGoneError(message["error"])
+            if message["at"] > at:
+                raise BrokerError(
+                    f"{self._transport.name} has dropped rows that were sent again for this site; they are asked for "
+                    "once more"
+                )
+            if message["at"] < at:
+                # The owner was started again in the middle, and began its answer again.
+                continue
+            at += 1
+            pieces.setdefault(message["number"], []).append(message.rows)
+            if message["left"] == 0:
+                whole.add(message["number"])
+        return {number: pa.concat_tables(each) for number, each in pieces.items()}
 
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
@@ -220,7 +282,7 @@ class Provider(Role):
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for _, (stream, number) in sorted(batches.items()):
             numbers[stream].append(number)
-        rows = fetched(self._transport, ledger, mine, numbers, self._idle, self._say)
+        rows = self._fetched(mine, numbers)
         ends = {each.ended for each in mine if each.ended is not None}
         # A query is fed what is behind the place where it begins.
         for place in sorted({*batches, *begins.values(), *ends}):

@@ -54,10 +54,10 @@ def write_membership(directory: Path, membership: SiteMembership) -> None:
 def find_membership(directory: Path) -> SiteMembership | None:
     """The site that a directory belongs to; None if it is not a site's."""
     path = directory / MEMBERSHIP_FILE
-    if not path.exists():
-        return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=SiteMembership)
+    except FileNotFoundError:
+        return None
     except ValueError as error:
         raise FederationError(
             f"{path} is damaged ({error}); delete it, and start the site again with: weft provider"
