@@ -32,7 +32,6 @@ from weft.federation.distribution.query_graph import (
     graph_of,
     own,
     selected,
-    targets_over,
 )
 from weft.federation.distribution.query_graph import greedy as place_greedily
 from weft.federation.distribution.rounds import MOST_BUNDLES, SLACK, Level, Watch, gathered, targets_of
@@ -50,7 +49,7 @@ def _unwatched(_cluster: Cluster, _work: str) -> AbstractContextManager[None]:
 def all_providers(network: NetworkGraph, graph: QueryGraph, slack: float = SLACK) -> Targets:
     """Every provider as a target."""
     fair = float(graph.weight.sum() / network.capability.sum())
-    return targets_over(network, [[each] for each in range(len(network.providers))], fair, slack)
+    return Targets.over(network, [[each] for each in range(len(network.providers))], fair, slack)
 
 
 def greedily(network: NetworkGraph, substreams: Substreams, queries: QuerySet, slack: float = SLACK) -> Placement:

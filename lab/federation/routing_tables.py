@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster
-from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, chosen, counts
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
 from weft.federation.distribution.rounds import targets_of
 
 
@@ -34,7 +34,7 @@ def routing_table(
     tree: Cluster, network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement
 ) -> RoutingTable:
     """The tables of a tree, for queries that are placed already."""
-    at = counts(queries, placement, len(substreams), len(network.providers))
+    at = queries.counts(placement, len(substreams), len(network.providers))
     return _table(tree, network, substreams, at)
 
 
@@ -65,7 +65,7 @@ def routed(table: RoutingTable, queries: QuerySet) -> Placement:
     for number, below in enumerate(table.below):
         here = np.flatnonzero(at == number)
         if len(here):
-            placement[here] = routed(below, chosen(queries, here))
+            placement[here] = routed(below, queries.chosen(here))
     return placement
 
 

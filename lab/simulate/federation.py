@@ -19,7 +19,7 @@ from lab.simulate.lasting_coordinator import LastingCoordinator
 from lab.simulate.queues import Queue
 from lab.simulate.wires import Wires
 from weft.federation.distribution.coordinator_tree import clusters, coordinators_above, providers_below
-from weft.federation.distribution.model import QuerySet, edge_cut, loads
+from weft.federation.distribution.model import QuerySet, edge_cut
 
 #: Draws some more queries: how many, and with which random numbers.
 Draw = Callable[[Generator, int], QuerySet]
@@ -215,7 +215,7 @@ class Simulation:
     def _note(self) -> None:
         coordinator = self.coordinator
         there = list(providers_below(coordinator.tree))
-        load = loads(coordinator.queries, coordinator.placement, len(coordinator.network.providers))[there]
+        load = coordinator.queries.loads(coordinator.placement, len(coordinator.network.providers))[there]
         per_capability = load / coordinator.network.capability[there]
         cut = edge_cut(coordinator.network, coordinator.substreams, coordinator.queries, coordinator.placement)
         mean = float(load.sum() / coordinator.network.capability[there].sum())
@@ -237,7 +237,7 @@ class Simulation:
     def _weigh(self) -> None:
         """By provider the pieces of work per second that its queries bring."""
         coordinator = self.coordinator
-        load = loads(coordinator.queries, coordinator.placement, len(self.queues))
+        load = coordinator.queries.loads(coordinator.placement, len(self.queues))
         there = list(providers_below(coordinator.tree))
         fair = float(load.sum() / coordinator.network.capability[there].sum())
         self._rates = (self.world.jobs * load / fair if fair else load).tolist()

@@ -16,7 +16,7 @@ from lab.federation.leaving import left
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, Move, RoundPlan, RoutedQuery
 from weft.federation.distribution.coordinator_tree import joined, providers_below, tree_over
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, query_set
 
 
 class LastingCoordinator(Coordinator):
@@ -61,7 +61,7 @@ class LastingCoordinator(Coordinator):
         kept = np.array([number for number in range(len(self.names)) if number not in gone], np.int64)
         self.names = [self.names[number] for number in kept]
         self._number = {name: number for number, name in enumerate(self.names)}
-        self.queries, self.placement = chosen(self.queries, kept), self.placement[kept]
+        self.queries, self.placement = self.queries.chosen(kept), self.placement[kept]
 
     def measured(self, found: Mapping[str, float]) -> None:
         """Take the processor seconds per second of queries, as measured on a provider of capability 1."""

@@ -14,7 +14,6 @@ from lab.federation.initial_distribution import centrally, greedily, hierarchica
 from lab.federation.partitioned import by_partition
 from lab.figures.providers.setting import Clock, Judged, Setting, judged, setting
 from weft.federation.distribution.coordinator_tree import Cluster
-from weft.federation.distribution.model import chosen
 
 SIZES = (5_000, 15_000, 30_000, 60_000)
 QUICK_SIZES = (1_000, 3_000)
@@ -58,7 +57,7 @@ def measure(quick: bool) -> Initial:
 
 def _warm(given: Setting) -> None:
     """Compiles everything, so that what is timed is not the compiler."""
-    few = chosen(given.queries(1_000), np.arange(1_000))
+    few = given.queries(1_000).chosen(np.arange(1_000))
     centrally(given.network, given.substreams, few)
     hierarchically(given.tree, given.network, given.substreams, few, most=16)
     by_partition(given.network, given.substreams, few)

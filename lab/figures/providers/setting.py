@@ -18,15 +18,7 @@ from lab.federation.generated_topologies import transit_stub
 from lab.federation.multicast import Trees, trees_of, true_cost
 from lab.federation.synthetic import Workload, drawn_queries, workload
 from weft.federation.distribution.coordinator_tree import Cluster, tree_over
-from weft.federation.distribution.model import (
-    NetworkGraph,
-    Placement,
-    QuerySet,
-    Substreams,
-    edge_cut,
-    loads,
-    network_of,
-)
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, edge_cut, network_of
 
 SEED = 1
 
@@ -78,7 +70,7 @@ def judged(given: Setting, queries: QuerySet, name: str, placement: Placement, c
     naive = queries.home.astype(np.int32)
     cuts = [edge_cut(given.network, given.substreams, queries, each) for each in (placement, naive)]
     costs = [true_cost(given.trees, given.network, given.substreams, queries, each) for each in (placement, naive)]
-    load = loads(queries, placement, len(given.network.providers))
+    load = queries.loads(placement, len(given.network.providers))
     return Judged(
         len(queries),
         name,

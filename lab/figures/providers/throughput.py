@@ -11,7 +11,6 @@ from lab.federation.initial_distribution import hierarchically
 from lab.federation.routing_tables import choices, routed, routing_table
 from lab.figures.providers.setting import Clock, judged, setting
 from weft.federation.distribution.coordinator_tree import height, tree_over
-from weft.federation.distribution.model import chosen
 
 SIZES = (2, 4, 8, 16)
 PLACED, BATCH, BATCHES = 10_000, 20_000, 10
@@ -32,7 +31,7 @@ def measure(quick: bool) -> list[Throughput]:
     given = setting(quick)
     placed, batch = (QUICK_PLACED, QUICK_BATCH) if quick else (PLACED, BATCH)
     queries = given.queries(placed + batch)
-    old, new = chosen(queries, np.arange(placed)), chosen(queries, np.arange(placed, placed + batch))
+    old, new = queries.chosen(np.arange(placed)), queries.chosen(np.arange(placed, placed + batch))
     start = hierarchically(given.tree, given.network, given.substreams, old)
     found = []
     for k in SIZES:
@@ -46,9 +45,9 @@ def measure(quick: bool) -> list[Throughput]:
             best = min(best, clock.seconds())
         placement = start
         for part in np.array_split(np.arange(batch), 20):
-            known = chosen(queries, np.arange(len(placement)))
+            known = queries.chosen(np.arange(len(placement)))
             table = routing_table(tree, given.network, given.substreams, known, placement)
-            placement = np.concatenate([placement, routed(table, chosen(new, part))])
+            placement = np.concatenate([placement, routed(table, new.chosen(part))])
         result = judged(given, queries, f"k = {k}", placement)
         members = len(tree.members)
         found.append(Throughput(k, height(tree), members, batch / best, result.true_cost, result.edge_cut))

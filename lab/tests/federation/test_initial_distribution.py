@@ -14,7 +14,7 @@ from lab.federation.initial_distribution import all_providers, best_move, centra
 from lab.federation.synthetic import drawn_queries, workload
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
 from weft.federation.distribution import query_graph as kernels
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, loads, network_of
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, network_of
 from weft.federation.distribution.query_graph import arrays_of, bundled, coarsened, graph_of, joined, overlaps, selected
 
 Case = tuple[NetworkGraph, Substreams, QuerySet]
@@ -39,13 +39,13 @@ def test_no_better_than_the_best_no_worse_than_greedy_and_within_the_limit(case:
     graph = graph_of(network, substreams, queries)
     targets = all_providers(network, graph, slack=1.0)
     every = (np.array(each, np.int32) for each in product(range(3), repeat=len(queries)))
-    allowed = [each for each in every if within(loads(queries, each, 3), targets.caps)]
+    allowed = [each for each in every if within(queries.loads(each, 3), targets.caps)]
     best = min((edge_cut(network, substreams, queries, each) for each in allowed), default=0.0)
     first = greedy(graph, substreams.rate, targets)
     found = refined(graph, substreams.rate, targets, first)
     cost = edge_cut(network, substreams, queries, found)
-    if within(loads(queries, first, 3), targets.caps):
-        assert within(loads(queries, found, 3), targets.caps)
+    if within(queries.loads(first, 3), targets.caps):
+        assert within(queries.loads(found, 3), targets.caps)
         assert best - 1e-6 <= cost <= edge_cut(network, substreams, queries, first) + 1e-6
 
 
@@ -62,7 +62,7 @@ def test_what_a_move_gains_is_what_the_edge_cut_loses(case: Case, data) -> None:
     row = np.empty(3)
     kernels.costs(v, starts, substream, count, fixed, field, row)
     itself = kernels.own(starts, substream, count, rates)[v]
-    b, gain = best_move(v, at[v], graph.weight[v], targets.caps, loads(queries, at, 3), itself, latency, row)
+    b, gain = best_move(v, at[v], graph.weight[v], targets.caps, queries.loads(at, 3), itself, latency, row)
     after = at.copy()
     after[v] = b
     before_cut, after_cut = (edge_cut(network, substreams, queries, each) for each in (at, after))

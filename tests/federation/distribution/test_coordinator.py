@@ -12,7 +12,7 @@ from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDE
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, Move, affordable, explained, plan_text, route_text
 from weft.federation.distribution.coordinator_tree import tree_over
-from weft.federation.distribution.model import chosen, network_of
+from weft.federation.distribution.model import network_of
 
 
 def federation(queries: int = 400) -> LastingCoordinator:
@@ -59,7 +59,7 @@ def test_costs_are_what_the_edges_of_a_query_would_cost() -> None:
 
 def test_a_new_query_is_routed_and_the_way_is_shown() -> None:
     coordinator = federation()
-    new = chosen(coordinator.queries, [5])
+    new = coordinator.queries.chosen([5])
     routed = coordinator.route("again", new)
     (decision,) = coordinator.register(["again"], new)
     assert decision == routed
@@ -117,7 +117,7 @@ def test_what_is_not_known_is_refused() -> None:
     with pytest.raises(FederationError, match="no query 'Q9'"):
         coordinator.provider_of("Q9")
     with pytest.raises(FederationError, match="already"):
-        coordinator.register(["Q1"], chosen(FOUR_QUERIES, [0]))
+        coordinator.register(["Q1"], FOUR_QUERIES.chosen([0]))
 
 
 def test_the_queries_of_a_provider_that_is_away_go_where_new_ones_would() -> None:

@@ -16,16 +16,7 @@ from lab.federation.routing_tables import routed, routing_table
 from lab.federation.synthetic import drawn_queries, workload
 from lab.simulate.lasting_coordinator import LastingCoordinator, together
 from weft.federation.distribution.coordinator_tree import Cluster, joined, providers_below, tree_over
-from weft.federation.distribution.model import (
-    NetworkGraph,
-    QuerySet,
-    Substreams,
-    chosen,
-    edge_cut,
-    loads,
-    network_of,
-    query_set,
-)
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, network_of, query_set
 from weft.federation.distribution.query_graph import flows
 from weft.federation.distribution.rounds import adapted
 
@@ -39,7 +30,7 @@ def federation() -> tuple[NetworkGraph, Substreams, QuerySet, Cluster]:
 
 
 def fullest(queries: QuerySet, placement: np.ndarray, there: tuple[int, ...]) -> float:
-    load = loads(queries, placement, 40)[list(there)]
+    load = queries.loads(placement, 40)[list(there)]
     return float(load.max() / load.mean())
 
 
@@ -66,7 +57,7 @@ def test_more_capable_providers_get_more() -> None:
     capability = np.where(np.arange(40) < 20, 3.0, 1.0)
     uneven = NetworkGraph(network.providers, capability, network.sources, network.between, network.from_source)
     found = hierarchically(tree, uneven, substreams, queries)
-    load = loads(queries, found, 40)
+    load = queries.loads(found, 40)
     assert (load <= 1.1 * capability * load.sum() / capability.sum() + 1e-9).all()
     assert load[:20].sum() > 2 * load[20:].sum()
 
@@ -89,13 +80,13 @@ def test_a_new_query_goes_where_the_edge_cut_grows_least() -> None:
     coordinator.tree = tree_over(range(8), network.between)
     assert coordinator.tree.is_leaf
     placement = (queries.home % 8).astype(np.int32)
-    old, new = chosen(queries, np.arange(200)), chosen(queries, np.arange(200, 230))
+    old, new = queries.chosen(np.arange(200)), queries.chosen(np.arange(200, 230))
     coordinator.settled(names[:200], old, [network.providers[each] for each in placement[:200]])
     at = [network.number[each.provider] for each in coordinator.register(names[200:230], new)]
     tables = routing_table(coordinator.tree, network, substreams, old, placement[:200])
     assert at == routed(tables, new).tolist()
     for number in range(len(new)):
-        both = together(old, chosen(new, [number]))
+        both = together(old, new.chosen([number]))
         grown = [
             edge_cut(network, substreams, both, np.append(placement[:200], each).astype(np.int32)) for each in range(8)
         ]
@@ -106,7 +97,7 @@ def test_one_query_goes_the_way_that_many_go() -> None:
     network, substreams, queries, tree = federation()
     coordinator = LastingCoordinator(network, substreams)
     assert coordinator.tree == tree
-    old, new = chosen(queries, np.arange(1000)), chosen(queries, np.arange(1000, 1200))
+    old, new = queries.chosen(np.arange(1000)), queries.chosen(np.arange(1000, 1200))
     coordinator.settled([str(number) for number in range(1000)], old, [network.providers[each] for each in old.home])
     one_by_one = coordinator.register([str(number) for number in range(1000, 1200)], new)
     tables = routing_table(tree, network, substreams, old, old.home)
@@ -159,7 +150,7 @@ def test_a_new_provider_is_used_after_a_round() -> None:
     assert 39 not in placement
     larger = joined(tree, 39, network.between)
     after = adapted(larger, network, substreams, queries, placement, np.random.default_rng(1))
-    assert 0.7 < loads(queries, after, 40)[39] / loads(queries, after, 40).mean() < 1.11
+    assert 0.7 < queries.loads(after, 40)[39] / queries.loads(after, 40).mean() < 1.11
 
 
 def test_moves_that_do_not_pay_are_not_made() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.federation.examples import FOUR_QUERIES, FOUR_SUBSTREAMS, TWO_PROVIDERS, small_cases
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, loads, pulls
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, edge_cut, pulls
 
 
 def edges_one_by_one(network: NetworkGraph, substreams: Substreams, queries: QuerySet, at: list[int]) -> float:
@@ -33,7 +33,7 @@ def edges_one_by_one(network: NetworkGraph, substreams: Substreams, queries: Que
 def test_the_six_balanced_placements(on_first: tuple[int, ...], cost: int) -> None:
     placement = np.array([0 if query in on_first else 1 for query in range(4)], np.int32)
     assert edge_cut(TWO_PROVIDERS, FOUR_SUBSTREAMS, FOUR_QUERIES, placement) == pytest.approx(cost)
-    assert loads(FOUR_QUERIES, placement, 2).tolist() == pytest.approx([0.2, 0.2])
+    assert FOUR_QUERIES.loads(placement, 2).tolist() == pytest.approx([0.2, 0.2])
 
 
 @given(small_cases(), st.data())

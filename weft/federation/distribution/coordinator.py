@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, coordinators_above, providers_below
-from weft.federation.distribution.model import (
-    NetworkGraph,
-    Placement,
-    QuerySet,
-    Substreams,
-    chosen,
-    counts,
-    edge_cut,
-    loads,
-    pulls,
-)
+from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams, edge_cut, pulls
 from weft.federation.distribution.rounds import adapted, targets_of
 
 
@@ -160,7 +150,7 @@ class Coordinator:
         at = self.placement if placement is None else placement
         if not len(at):
             return PlacementQuality(0.0, 0.0)
-        load = loads(self.queries, at, len(self.network.providers))
+        load = self.queries.loads(at, len(self.network.providers))
         there = list(providers_below(self.tree))
         fair = self.network.capability[there] * load.sum() / self.network.capability[there].sum()
         cut = edge_cut(self.network, self.substreams, self.queries, at)
@@ -168,7 +158,7 @@ class Coordinator:
 
     def loads(self) -> NDArray[np.float64]:
         """The load of each provider."""
-        return loads(self.queries, self.placement, len(self.network.providers))
+        return self.queries.loads(self.placement, len(self.network.providers))
 
     def costs(self, query: str) -> NDArray[np.float64]:
         """By provider what the edges of a query would cost there."""
@@ -210,7 +200,7 @@ class Coordinator:
         return after
 
     def _counts(self) -> NDArray[np.float64]:
-        return counts(self.queries, self.placement, len(self.substreams), len(self.network.providers))
+        return self.queries.counts(self.placement, len(self.substreams), len(self.network.providers))
 
     def _costs(self, number: int, at: NDArray[np.float64]) -> NDArray[np.float64]:
         wanted = self.queries.interest(number)
@@ -218,7 +208,7 @@ class Coordinator:
         beside = rate @ at[wanted]
         # The count matrix has the query itself where it is, and it shares nothing with itself.
         beside[self.placement[number]] -= rate.sum()
-        (pull,) = pulls(self.network, self.substreams, chosen(self.queries, [number]))
+        (pull,) = pulls(self.network, self.substreams, self.queries.chosen([number]))
         found: NDArray[np.float64] = beside @ self.network.between + pull @ self.network.nodes
         return found
 
@@ -247,7 +237,7 @@ def explained(coordinator: Coordinator, query: str, others: int = 3) -> str:
     number, here = coordinator.names.index(query), coordinator.provider_of(query)
     provider, wanted = network.number[here], queries.interest(number)
     rate = substreams.rate[wanted]
-    beside = counts(queries, coordinator.placement, len(substreams), len(network.providers))[wanted, provider] - 1
+    beside = queries.counts(coordinator.placement, len(substreams), len(network.providers))[wanted, provider] - 1
     neighbours = np.flatnonzero(coordinator.placement == provider)
     sharing = sum(
         bool(np.intersect1d(queries.interest(int(each)), wanted, assume_unique=True).size)

@@ -64,6 +64,10 @@ class Substreams:
         return len(self.rate)
 
 
+#: By query the number of its provider.
+Placement = NDArray[np.int32]
+
+
 @dataclass(frozen=True)
 class QuerySet:
     """Some queries, by number. Query q wants the substreams `wanted[starts[q]:starts[q + 1]]`, in ascending order.
@@ -84,6 +88,24 @@ class QuerySet:
 
     def interest(self, query: int) -> NDArray[np.int32]:
         return self.wanted[self.starts[query] : self.starts[query + 1]]
+
+    def chosen(self, numbers: NDArray[np.int64] | Sequence[int]) -> QuerySet:
+        """Some of the queries, in the given order."""
+        picked = np.asarray(numbers, np.int64)
+        sizes = np.diff(self.starts)[picked]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        cells = np.arange(starts[-1]) + np.repeat(self.starts[picked] - starts[:-1], sizes)
+        columns = (getattr(self, each)[picked] for each in ("load", "home", "result", "state"))
+        return QuerySet(starts, self.wanted[cells], *columns)
+
+    def counts(self, placement: Placement, substreams: int, providers: int) -> NDArray[np.float64]:
+        """The count matrix: by substream and provider the number of queries there that want it."""
+        cells = self.wanted.astype(np.int64) * providers + np.repeat(placement, np.diff(self.starts))
+        return np.bincount(cells, minlength=substreams * providers).reshape(substreams, providers).astype(np.float64)
+
+    def loads(self, placement: Placement, providers: int) -> NDArray[np.float64]:
+        """The load of each provider."""
+        return np.asarray(np.bincount(placement, self.load, minlength=providers), np.float64)
 
 
 def query_set(
@@ -106,30 +128,9 @@ def query_set(
     )
 
 
-def chosen(queries: QuerySet, numbers: NDArray[np.int64] | Sequence[int]) -> QuerySet:
-    """Some of the queries, in the given order."""
-    picked = np.asarray(numbers, np.int64)
-    sizes = np.diff(queries.starts)[picked]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    cells = np.arange(starts[-1]) + np.repeat(queries.starts[picked] - starts[:-1], sizes)
-    columns = (getattr(queries, each)[picked] for each in ("load", "home", "result", "state"))
-    return QuerySet(starts, queries.wanted[cells], *columns)
-
-
-#: By query the number of its provider.
-Placement = NDArray[np.int32]
-
-
-def counts(queries: QuerySet, placement: Placement, substreams: int, providers: int) -> NDArray[np.float64]:
-    """The count matrix: by substream and provider the number of queries there that want it."""
-    where = np.repeat(placement, np.diff(queries.starts))
-    cells = queries.wanted.astype(np.int64) * providers + where
-    return np.bincount(cells, minlength=substreams * providers).reshape(substreams, providers).astype(np.float64)
-
-
 def edge_cut(network: NetworkGraph, substreams: Substreams, queries: QuerySet, placement: Placement) -> float:
     """The edge cut of a placement, in bytes per second times milliseconds."""
-    at = counts(queries, placement, len(substreams), len(network.providers))
+    at = queries.counts(placement, len(substreams), len(network.providers))
     # All that is wanted of a substream, copy by copy, comes from its source; that of overlaps goes between providers.
     overlap = 0.5 * float(substreams.rate @ np.einsum("xk,xk->x", at @ network.between, at))
     sources = float(substreams.rate @ np.einsum("xk,xk->x", at, network.from_source[substreams.source]))
@@ -145,7 +146,3 @@ def pulls(network: NetworkGraph, substreams: Substreams, queries: QuerySet) -> N
     found = np.bincount(to_sources, substreams.rate[queries.wanted], minlength=len(queries) * nodes)
     found[first + sources + queries.home] = queries.result
     return np.asarray(found, np.float64).reshape(len(queries), nodes)
-
-
-def loads(queries: QuerySet, placement: Placement, providers: int) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(placement, queries.load, minlength=providers), np.float64)

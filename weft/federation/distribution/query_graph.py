@@ -190,18 +190,18 @@ class Targets:
     def __len__(self) -> int:
         return len(self.providers)
 
-
-def targets_over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair: float, slack: float) -> Targets:
-    """Targets that may take a fair load, which is given per unit of capability, and a slack beyond it."""
-    listed = tuple(np.asarray(each, np.int64) for each in providers)
-    every = np.concatenate(listed)
-    sizes = [len(each) for each in listed]
-    firsts = np.cumsum([0, *sizes[:-1]])
-    reach = np.add.reduceat(network.nodes[:, every], firsts, axis=1) / sizes
-    from_providers = reach[len(network.sources) :]
-    latency = np.add.reduceat(from_providers[every], firsts, axis=0) / np.array(sizes)[:, None]
-    load = fair * np.add.reduceat(network.capability[every], firsts)
-    return Targets(listed, latency, reach, load, (1 + slack) * load, (1 - slack) * load)
+    @staticmethod
+    def over(network: NetworkGraph, providers: Sequence[Sequence[int]], fair: float, slack: float) -> Targets:
+        """Targets that may take a fair load, which is given per unit of capability, and a slack beyond it."""
+        listed = tuple(np.asarray(each, np.int64) for each in providers)
+        every = np.concatenate(listed)
+        sizes = [len(each) for each in listed]
+        firsts = np.cumsum([0, *sizes[:-1]])
+        reach = np.add.reduceat(network.nodes[:, every], firsts, axis=1) / sizes
+        from_providers = reach[len(network.sources) :]
+        latency = np.add.reduceat(from_providers[every], firsts, axis=0) / np.array(sizes)[:, None]
+        load = fair * np.add.reduceat(network.capability[every], firsts)
+        return Targets(listed, latency, reach, load, (1 + slack) * load, (1 - slack) * load)
 
 
 def arrays_of(graph: QueryGraph, rates: NDArray[np.float64], targets: Targets) -> tuple[NDArray[np.generic], ...]:

@@ -23,16 +23,7 @@ from numpy.typing import NDArray
 
 from weft.federation.distribution.coordinator_tree import Cluster, clusters, height, providers_below
 from weft.federation.distribution.model import NetworkGraph, Placement, QuerySet, Substreams
-from weft.federation.distribution.query_graph import (
-    QueryGraph,
-    Targets,
-    coarsened,
-    graph_of,
-    joined,
-    selected,
-    settled,
-    targets_over,
-)
+from weft.federation.distribution.query_graph import QueryGraph, Targets, coarsened, graph_of, joined, selected, settled
 
 #: How far beyond its fair share of the load a provider may go.
 SLACK = 0.10
@@ -66,11 +57,11 @@ class Level:
 def targets_of(cluster: Cluster, network: NetworkGraph, fair: float, heaviest: float = 0.0) -> Targets:
     """The members of a cluster as targets. `heaviest` is the load of the heaviest query there is."""
     if cluster.is_leaf:
-        return targets_over(network, [[each] for each in cluster.providers], fair, SLACK)
+        return Targets.over(network, [[each] for each in cluster.providers], fair, SLACK)
     # A tenth less for every level, and half a query less, because queries are not sand: below, no provider can be
     # filled to the brim.
     slack = max(0.0, SLACK * (1 - 0.1 * (height(cluster) - 1)) - heaviest / fair / 2)
-    return targets_over(network, [providers_below(child) for child in cluster.children], fair, slack)
+    return Targets.over(network, [providers_below(child) for child in cluster.children], fair, slack)
 
 
 def gathered(

@@ -16,7 +16,7 @@ from weft.algebra import Query
 from weft.federation import FederationError
 from weft.federation.distribution.coordinator import Coordinator, route_text
 from weft.federation.distribution.coordinator_tree import tree_over
-from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, chosen, query_set
+from weft.federation.distribution.model import NetworkGraph, QuerySet, Substreams, query_set
 from weft.federation.distribution.stream_interest import split_of, wanted_of
 from weft.federation.live.ledger import FederationLedger, StandingQuery
 
@@ -103,7 +103,7 @@ class Placing:
         described = query_set(interests, loads, [self.network.number[each] for each in homes], answered, fed)
         tree = tree_over([self.network.number[each] for each in present], self.network.between)
         names, placement = [each.name for each in running], [self.network.number[each.provider] for each in running]
-        settled, routed = (chosen(described, part) for part in np.split(np.arange(len(queries)), [len(running)]))
+        settled, routed = (described.chosen(part) for part in np.split(np.arange(len(queries)), [len(running)]))
         at = np.array(placement, np.int32)
         return Coordinator(self.network, substreams, tree, names, settled, at), routed
 
