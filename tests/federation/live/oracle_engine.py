@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.oracle import Oracle
 from weft.algebra import Kind, Query, Stream
 from weft.arrays.arrow_types import arrow_type
-from weft.federation.live.provider_engine import AnswerOutbox, SparkEngine
+from weft.federation.live.provider_engine import ProviderEngine, SparkEngine
 from weft.runtime.sinks.publishing import PublishedRows
 
 
@@ -24,7 +24,7 @@ class Crash(BaseException):
 class OracleEngine(SparkEngine):
     """Runs cycles on the oracle. `at` is called at each step, and may raise Crash."""
 
-    def __init__(self, directory: Path, answers: AnswerOutbox, at: Callable[[str], None] = lambda step: None) -> None:
+    def __init__(self, directory: Path, answers: ProviderEngine, at: Callable[[str], None] = lambda step: None) -> None:
         self._path = directory / "done"
         directory.mkdir(parents=True, exist_ok=True)
         self._answers, self._at = answers, at

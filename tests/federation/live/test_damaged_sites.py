@@ -20,7 +20,7 @@ from weft.delivery.publisher import Publisher
 from weft.federation import FederationError
 from weft.federation.live.ledger import StandingQuery, Stay
 from weft.federation.live.messages import message_of
-from weft.federation.live.provider_engine import AnswerOutbox
+from weft.federation.live.provider_engine import ProviderEngine, SparkEngine
 from weft.federation.live.result_inbox import ResultInbox
 from weft.federation.live.site_directory import RoleStore
 from weft.runtime.sinks.publishing import PublishedRows
@@ -47,16 +47,26 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 QUERY = StandingQuery(Query("q", Select((), None, (), BIGINT), None), "n1", 1, (Stay("n2", 1, 1),))
 
 
-def _outbox(folder: Path, broker: MemoryBroker, committed: int) -> AnswerOutbox:
-    outbox = AnswerOutbox(folder, "n2", MemoryTransport(broker), {"q": (QUERY, 0)})
-    outbox.open(committed)
-    return outbox
+class EngineAt(SparkEngine):
+    """An engine that has committed a cycle."""
+
+    last_cycle = -1
+
+    def __init__(self, committed: int) -> None:
+        self.last_cycle = committed
 
 
-def _answer(outbox: AnswerOutbox, cycle: int) -> None:
-    """Run a cycle: a batch comes, and one query answers."""
-    outbox.running = cycle + 2
-    outbox.write(cycle, [PublishedRows("q", 0, 0, pa.table({"n": [cycle]}), None)])
+def _engine(folder: Path, broker: MemoryBroker, committed: int) -> ProviderEngine:
+    engine = ProviderEngine(folder, "n2", MemoryTransport(broker), lambda directory, answers: EngineAt(committed))
+    engine.addresses["q"] = QUERY, 0
+    return engine
+
+
+def _answer(engine: ProviderEngine, cycle: int, committed: int) -> None:
+    """Run a cycle: a batch comes, and one query answers. Then the engine has committed so far."""
+    engine._running = cycle + 2
+    engine.write(cycle, [PublishedRows("q", 0, 0, pa.table({"n": [cycle]}), None)])
+    engine.engine.last_cycle = committed
 
 
 def _sent(broker: MemoryBroker) -> list[int]:
@@ -66,45 +76,39 @@ def _sent(broker: MemoryBroker) -> list[int]:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_provider_stops_when_answers_that_wait_are_damaged(tmp_path: Path, damage: str) -> None:
     broker = MemoryBroker()
-    outbox = _outbox(tmp_path, broker, -1)
+    engine = _engine(tmp_path, broker, -1)
     for cycle in range(3):
-        outbox.send()
-        _answer(outbox, cycle)
-        outbox.committed(cycle)
+        engine.send()
+        _answer(engine, cycle, committed=cycle)
     DAMAGES[damage](tmp_path / "answers")
     with pytest.raises(FederationError, match=r"answers is (damaged|missing).* were not sent yet"):
-        outbox.send()
+        engine.send()
     with pytest.raises(FederationError, match=r"answers is (damaged|missing).* were not sent yet"):
-        _outbox(tmp_path, broker, 2)
+        _engine(tmp_path, broker, 2)
     assert _sent(broker) == [2, 3]
 
 
 def test_answers_of_another_cycle_are_not_sent(tmp_path: Path) -> None:
-    outbox = _outbox(tmp_path, MemoryBroker(), -1)
-    _answer(outbox, 0)
-    outbox.committed(1)
+    engine = _engine(tmp_path, MemoryBroker(), -1)
+    _answer(engine, 0, committed=1)
     with pytest.raises(FederationError, match="has the answers of cycle 0, not of 1"):
-        outbox.send()
+        engine.send()
 
 
 def test_answers_are_sent_once_whatever_came_before_a_start(tmp_path: Path) -> None:
     broker = MemoryBroker()
-    outbox = _outbox(tmp_path, broker, -1)
-    _answer(outbox, 0)
-    outbox = _outbox(tmp_path, broker, -1)  # it was not committed, and is run again
-    assert not outbox.send()
-    _answer(outbox, 0)
-    outbox = _outbox(tmp_path, broker, 0)
-    assert outbox.place == 2
-    assert outbox.send()
-    _answer(outbox, 1)
-    outbox = _outbox(tmp_path, broker, 0)
-    assert outbox.place == 0
-    assert not outbox.send()
-    _answer(outbox, 1)
-    outbox.committed(1)
-    assert outbox.send()
-    assert not _outbox(tmp_path, broker, 1).send()
+    _answer(_engine(tmp_path, broker, -1), 0, committed=-1)
+    engine = _engine(tmp_path, broker, -1)  # it was not committed, and is run again
+    assert not engine.send()
+    _answer(engine, 0, committed=-1)
+    engine = _engine(tmp_path, broker, 0)
+    assert engine.send()
+    _answer(engine, 1, committed=0)
+    engine = _engine(tmp_path, broker, 0)
+    assert not engine.send()
+    _answer(engine, 1, committed=1)
+    assert engine.send()
+    assert not _engine(tmp_path, broker, 1).send()
     assert _sent(broker) == [2, 3]
 
 

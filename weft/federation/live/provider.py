@@ -113,7 +113,7 @@ class Provider(Role):
     def _follow(self) -> bool:
         if self._unfinished is not None:
             self._carry_out(*self._unfinished)
-        worked = self._current.outbox.send()
+        worked = self._current.send()
         for place, entry in self._follower.read():
             worked = True
             self._carry_out(place, entry)
@@ -164,7 +164,7 @@ class Provider(Role):
         here = sorted((addresses[name][0] for name in names if name in addresses), key=lambda each: -each.birth)
         if not here:
             return
-        provider_engine.outbox.send()
+        provider_engine.send()
         for each in here:
             fields = {"provider": self.site, "birth": each.birth, "through": place}
             identity = f"ended/{self.site}/{each.birth}/{place}"
@@ -175,7 +175,7 @@ class Provider(Role):
 
     def _report(self, place: int) -> None:
         """Tell the coordinator how far all answers are with the broker."""
-        self._current.outbox.send()
+        self._current.send()
         fields = {"site": self.site, "through": place, "seconds": round(self._seconds, 3)}
         messages.send(self._transport, messages.COORDINATOR, f"progress/{self.site}/{place}", "progress", fields)
 
@@ -254,7 +254,7 @@ class Provider(Role):
     def _rebuild(self, place: int, coming: set[int]) -> None:
         """Build an engine that has all queries of this provider, with those that come, and let it take over."""
         # The old one goes with all that it has: what it had answered when it died, perhaps, and not sent.
-        self._current.outbox.send()
+        self._current.send()
         ledger = self._follower.ledger
         mine = ledger.run_by(self.site)
         self._say(f"taking in {len(coming)} queries; {len(mine)} will run here")

@@ -44,88 +44,11 @@ if TYPE_CHECKING:
 
 _APPLIED = "federation_place"
 
-#: The queries of an engine by name, each with the place behind which its answers are given here.
-Addresses: TypeAlias = dict[str, tuple[StandingQuery, int]]
-
-
-class AnswerOutbox:
-    """What an engine publishes to: the answers of its newest cycle, which are sent when the cycle is committed."""
-
-    def __init__(self, folder: Path, provider: str, transport: Transport, addresses: Addresses) -> None:
-        self._folder = private_folder(folder)
-        self._provider = provider
-        self._transport = transport
-        self._addresses = addresses
-        self._sent = marker(folder, "sent")
-        self._committed = -1
-        #: The places in the log of the newest committed cycle, 0 if it is not known, and of the one that is run.
-        self.place = self.running = 0
-
-    def open(self, committed: int) -> None:
-        """Go on behind the newest cycle that an engine has committed."""
-        self._committed = committed
-        if committed >= 0:
-            cycle, place, _ = self._read()
-            # All that came before a cycle that was begun, and not committed, was noted.
-            self.place = place if cycle == committed else 0
-
-    def wait_for_room(self) -> None:
-        """Answers are sent before the next cycle."""
-
-    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
-        """Keep the rows and the watermark of each query that has answered; a second call replaces them."""
-        found = []
-        for each in published:
-            if each.rows is None or not each.rows.num_rows:
-                continue
-            standing, after = self._addresses[each.stream]
-            if self.running > after:
-                whose = {"query": each.stream, "birth": standing.birth, "since": standing.stays[-1].since}
-                head = {**whose, "place": self.running, "watermark": each.watermark}
-                found.append((standing.home, head, stream_of(each.rows)))
-        body = msgspec.msgpack.encode((cycle, self.running, found))
-        write_atomically(self._folder / "answers", zlib.crc32(body).to_bytes(4) + body)
-
-    def committed(self, cycle: int) -> None:
-        """Have the answers of a cycle sent, which is true now."""
-        self._committed, self.place = cycle, self.running
-
-    def send(self) -> bool:
-        """Send the answers of the newest committed cycle, if they wait; whether they did. The broker has them then."""
-        if self._committed <= (-1 if self._sent is None else self._sent):
-            return False
-        cycle, place, answers = self._read()
-        if cycle != self._committed:
-            raise self._broken(f"has the answers of cycle {cycle}, not of {self._committed}")
-        for home, head, data in answers:
-            pieces = small_enough(table_of(data), self._transport)
-            for ordinal, piece in enumerate(pieces):
-                fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
-                identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{place}/{ordinal}"
-                send(self._transport, results_mailbox(home), identity, "answers", fields, piece)
-        move_marker(self._folder, "sent", self._sent, cycle)
-        self._sent = cycle
-        return True
-
-    def _read(self) -> tuple[int, int, list[tuple[str, dict[str, Any], bytes]]]:
-        """The cycle that was written last, its place, and what it has answered."""
-        try:
-            data = (self._folder / "answers").read_bytes()
-        except FileNotFoundError:
-            raise self._broken("is missing") from None
-        if zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
-            raise self._broken("is damaged (the checksum does not fit its content)")
-        return msgspec.msgpack.decode(data[4:], type=tuple[int, int, list[tuple[str, dict[str, Any], bytes]]])
-
-    def _broken(self, what: str) -> FederationError:
-        path = self._folder / "answers"
-        return FederationError(f"{path} {what}; it may have answers that were not sent yet: {FEED_AGAIN}")
-
 
 class SparkEngine:
     """An engine in a directory, which is a project, and goes on where it was. Its cycles are run one by one."""
 
-    def __init__(self, spark: SparkSession, directory: Path, answers: AnswerOutbox) -> None:
+    def __init__(self, spark: SparkSession, directory: Path, answers: ProviderEngine) -> None:
         from weft.runtime.engine import Engine
         from weft.runtime.project_state import state_directory
 
@@ -177,9 +100,9 @@ class SparkEngine:
         self._catalog.close()
 
 
-#: Makes or opens the engine of a directory. It writes the answers of a cycle to an outbox before it commits the cycle,
-#: and tells the outbox when it has.
-EngineMaker: TypeAlias = Callable[[Path, AnswerOutbox], SparkEngine]
+#: Makes or opens the engine of a directory. It writes the answers of a cycle before it commits the cycle, and says when
+#: it has.
+EngineMaker: TypeAlias = Callable[[Path, "ProviderEngine"], SparkEngine]
 
 
 def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMaker:
@@ -187,18 +110,26 @@ def spark_engines(master: str | None, settings: Mapping[str, str]) -> EngineMake
     from weft.runtime.spark.session import session
 
     spark = session(master, settings)
-    return lambda directory, outbox: SparkEngine(spark, directory, outbox)
+    return lambda directory, answers: SparkEngine(spark, directory, answers)
 
 
 class ProviderEngine:
-    """One engine of a provider, and its outbox."""
+    """One engine of a provider, and what it publishes to."""
 
     def __init__(self, directory: Path, provider: str, transport: Transport, make_engine: EngineMaker) -> None:
-        self.directory = directory
-        self.addresses: Addresses = {}
-        self.outbox = AnswerOutbox(directory, provider, transport, self.addresses)
-        self.engine = make_engine(directory / "engine", self.outbox)
-        self.outbox.open(self.engine.last_cycle)
+        self.directory = private_folder(directory)
+        self._provider = provider
+        self._transport = transport
+        #: The queries by name, each with the place behind which its answers are given here.
+        self.addresses: dict[str, tuple[StandingQuery, int]] = {}
+        self._sent = marker(directory, "sent")
+        #: The places in the log of the newest committed cycle, 0 if it is not known, and of the one that is run.
+        self._place = self._running = 0
+        self.engine = make_engine(directory / "engine", self)
+        if self.engine.last_cycle >= 0:
+            cycle, place, _ = self._answers()
+            # All that came before a cycle that was begun, and not committed, was noted.
+            self._place = place if cycle == self.engine.last_cycle else 0
 
     def begin(self, place: int, ledger: FederationLedger, queries: Sequence[StandingQuery]) -> None:
         """Create queries at a place.
@@ -206,23 +137,75 @@ class ProviderEngine:
         A query that begins must find the clocks as they are, also of streams that no query here has read so far.
         """
         self.engine.declare([record.stream for record in ledger.streams.values()])
-        if ledger.clocks(place) != ledger.clocks(self.outbox.place):
+        if ledger.clocks(place) != ledger.clocks(self._place):
             self._run(place, ledger, {})
         self.engine.change(place, create=[each.query for each in queries])
 
     def take_batch(self, place: int, ledger: FederationLedger, stream: str, rows: pa.Table) -> None:
         """Run the batch at a place, unless the process died between its cycle and the note of it."""
-        if place != self.outbox.place:
+        if place != self._place:
             self._run(place, ledger, {stream: rows} if rows.num_rows else {})
         self.engine.change(place)
 
+    def send(self) -> bool:
+        """Send the answers of the newest committed cycle, if they wait; whether they did. The broker has them then."""
+        if self.engine.last_cycle <= (-1 if self._sent is None else self._sent):
+            return False
+        cycle, place, answers = self._answers()
+        if cycle != self.engine.last_cycle:
+            raise self._broken(f"has the answers of cycle {cycle}, not of {self.engine.last_cycle}")
+        for home, head, data in answers:
+            pieces = small_enough(table_of(data), self._transport)
+            for ordinal, piece in enumerate(pieces):
+                fields = {**head, "provider": self._provider, "ordinal": ordinal, "pieces": len(pieces)}
+                identity = f"answers/{self._provider}/{head['birth']}/{head['since']}/{place}/{ordinal}"
+                send(self._transport, results_mailbox(home), identity, "answers", fields, piece)
+        move_marker(self.directory, "sent", self._sent, cycle)
+        self._sent = cycle
+        return True
+
+    def wait_for_room(self) -> None:
+        """Answers are sent before the next cycle."""
+
+    def write(self, cycle: int, published: Sequence[PublishedRows]) -> None:
+        """Keep the rows and the watermark of each query that has answered; a second call replaces them."""
+        found = []
+        for each in published:
+            if each.rows is None or not each.rows.num_rows:
+                continue
+            standing, after = self.addresses[each.stream]
+            if self._running > after:
+                whose = {"query": each.stream, "birth": standing.birth, "since": standing.stays[-1].since}
+                head = {**whose, "place": self._running, "watermark": each.watermark}
+                found.append((standing.home, head, stream_of(each.rows)))
+        body = msgspec.msgpack.encode((cycle, self._running, found))
+        write_atomically(self.directory / "answers", zlib.crc32(body).to_bytes(4) + body)
+
+    def committed(self, cycle: int) -> None:
+        """Note that the answers of the cycle that is run are true now."""
+        self._place = self._running
+
     def _run(self, place: int, ledger: FederationLedger, rows: Mapping[str, pa.Table]) -> None:
-        self.outbox.send()
+        self.send()
         for each in self.directory.glob("*.parquet"):
             each.unlink()
         # Spark may know a file that it has read by its name.
         path = self.directory / f"{self.engine.last_cycle + 1:012d}.parquet"
         for table in rows.values():
             pq.write_table(table, path)
-        self.outbox.running = place
+        self._running = place
         self.engine.cycle(dict.fromkeys(rows, path), ledger.clocks(place))
+
+    def _answers(self) -> tuple[int, int, list[tuple[str, dict[str, Any], bytes]]]:
+        """The cycle whose answers were written last, its place, and the answers."""
+        try:
+            data = (self.directory / "answers").read_bytes()
+        except FileNotFoundError:
+            raise self._broken("is missing") from None
+        if zlib.crc32(data[4:]).to_bytes(4) != data[:4]:
+            raise self._broken("is damaged (the checksum does not fit its content)")
+        return msgspec.msgpack.decode(data[4:], type=tuple[int, int, list[tuple[str, dict[str, Any], bytes]]])
+
+    def _broken(self, what: str) -> FederationError:
+        path = self.directory / "answers"
+        return FederationError(f"{path} {what}; it may have answers that were not sent yet: {FEED_AGAIN}")
