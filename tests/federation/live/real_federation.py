@@ -20,9 +20,8 @@ from tests.support.processes import NatsServer
 from tests.support.spark_session import SMALL_JOBS
 from weft.delivery.delivery_log import cycles, delivery_directory, read_parcel
 from weft.federation.live.coordinator_requests import asked
-from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import entry_of
-from weft.federation.live.site_directory import RoleStore
+from weft.federation.live.site_directory import Follower, RoleStore
 from weft.federation.live.transport import Transport
 
 _ROOT = Path(__file__).parents[3]

@@ -17,10 +17,9 @@ from tests.federation.live.small_federation import SmallFederation
 from tests.support.processes import NatsServer
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
-from weft.federation.live.ledger import Follower
 from weft.federation.live.messages import SiteJoined, SiteMessage, entry_bytes, message_bytes, message_of
 from weft.federation.live.result_inbox import ResultInbox
-from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.site_directory import Follower, Mailbox, RoleStore
 from weft.federation.live.transport import LostError, Transport
 
 BOX = "home.n1"

@@ -13,8 +13,7 @@ from tests.federation.live.memory_transport import MemoryBroker, MemoryTransport
 from tests.federation.live.oracle_engine import OracleEngine
 from tests.federation.live.small_federation import SmallFederation, stream_statement, write_batch
 from weft.delivery.delivery_errors import BrokerError
-from weft.federation.live.handover import feeding_begins, feeding_from
-from weft.federation.live.ledger import FederationLedger, Stay
+from weft.federation.live.ledger import FederationLedger, Stay, feeding_begins, feeding_from
 from weft.federation.live.messages import (
     BatchPublished,
     Declared,

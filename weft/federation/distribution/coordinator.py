@@ -239,11 +239,7 @@ def explained(coordinator: Coordinator, query: str, others: int = 3) -> str:
     rate = substreams.rate[wanted]
     beside = queries.counts(coordinator.placement, len(substreams), len(network.providers))[wanted, provider] - 1
     neighbours = np.flatnonzero(coordinator.placement == provider)
-    sharing = sum(
-        bool(np.intersect1d(queries.interest(int(each)), wanted, assume_unique=True).size)
-        for each in neighbours
-        if each != number
-    )
+    sharing = sum(np.isin(wanted, queries.interest(int(each))).any() for each in neighbours if each != number)
     load = coordinator.loads()
     above = [network.providers[each.leader] for each in coordinators_above(coordinator.tree, provider)]
     lines = [

@@ -84,13 +84,12 @@ def united(interests: Iterable[Mapping[str, Interest]]) -> dict[str, Interest]:
 
 def interests_of(query: Query) -> dict[str, Interest]:
     """By stream what is sent for a query. What it needs of other queries' answers, those need themselves."""
-    return united({stream.name: _interest(columns, boxes)} for stream, columns, boxes in _reads(query.relation, {}))
-
-
-def _interest(columns: frozenset[str], boxes: tuple[Box, ...]) -> Interest:
-    named = ([(column_of(subject), values) for subject, values in box.items()] for box in boxes)
-    any_of = tuple(tuple((column.name, values) for column, values in box if column is not None) for box in named)
-    return Interest(columns.union(name for box in any_of for name, _ in box), any_of)
+    found = []
+    for stream, columns, boxes in _reads(query.relation, {}):
+        named = ([(column_of(subject), values) for subject, values in box.items()] for box in boxes)
+        any_of = tuple(tuple((column.name, values) for column, values in box if column is not None) for box in named)
+        found.append({stream.name: Interest(columns.union(name for box in any_of for name, _ in box), any_of)})
+    return united(found)
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,9 @@ from weft.federation.distribution.topology import Topology
 from weft.federation.live import messages
 from weft.federation.live.coordinator_requests import ScriptRefused, check_script
 from weft.federation.live.federation_view import picture, status_of
-from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import Role, StandingQuery
+from weft.federation.live.ledger import StandingQuery, feeding_begins
 from weft.federation.live.placing import Placing
-from weft.federation.live.site_directory import Mailbox
+from weft.federation.live.site_directory import Mailbox, Role
 from weft.federation.live.transport import Transport
 from weft.loom.registration import Outcome, Registration
 from weft.sql import Problem, SqlError, dialect, split, statements

@@ -18,7 +18,7 @@ from weft.federation.live.transport import Transport
 from weft.loom.registration import Registration
 from weft.sql import statements
 from weft.sql.check import CheckReport, check
-from weft.sql.problems import Code, Problem
+from weft.sql.problems import Code
 
 
 class ScriptRefused(FederationError):
@@ -52,7 +52,12 @@ def check_script(
                     "a federation takes CREATE and DROP of streams, views and continuous queries, and nothing else; "
                     "nothing of the script was carried out"
                 )
-    return replace(report, problems=tuple(_with_hint(each) for each in report.problems))
+    problems = list(report.problems)
+    for at, problem in enumerate(problems):
+        if problem.code is Code.ALREADY_EXISTS and problem.message.startswith("a stream called"):
+            hint = "give this stream another name; a federation does not use a stream's name twice"
+            problems[at] = replace(problem, hint=hint)
+    return replace(report, problems=tuple(problems))
 
 
 def _check_stream(stream: Stream, ledger: FederationLedger, site: str, network: NetworkGraph) -> None:
@@ -86,13 +91,6 @@ def _check_query(query: Query, site: str, network: NetworkGraph, present: Sequen
         raise FederationError(f"'{site}' has no users: create queries at a provider")
     if not present:
         raise FederationError("no provider has joined yet; start one with: weft provider")
-
-
-def _with_hint(problem: Problem) -> Problem:
-    """A problem with advice that holds in a federation, where the name of a stream is not used twice."""
-    if problem.code is Code.ALREADY_EXISTS and problem.message.startswith("a stream called"):
-        return replace(problem, hint="give this stream another name; a federation does not use a stream's name twice")
-    return problem
 
 
 _LOOK_EVERY = 0.05

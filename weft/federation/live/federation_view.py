@@ -160,9 +160,9 @@ def _site(site: Site, ledger: FederationLedger, coordinator: Coordinator | None,
 
 
 def _legend(ledger: FederationLedger, coordinator: Coordinator | None) -> Iterator[str]:
-    standing = coordinator.quality() if coordinator is not None else None
     said = f"{len(ledger.running())} queries, {len(ledger.members)} sites, {len(ledger.streams)} streams"
-    if standing is not None:
+    if coordinator is not None:
+        standing = coordinator.quality()
         said += f"; edge cut {standing.edge_cut:,.0f}, the fullest provider has {standing.fullest:.2f} of its fair load"
     yield _text(_WIDTH / 2, _HEIGHT - 34, said, size=13)
     keys = "number: queries that run there · ring: share of the load · thin circle, dashed lines: coordinators"

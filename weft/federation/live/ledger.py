@@ -3,36 +3,36 @@
 Ledgers that have read the same entries are equal. A query is known by the place of the entry that created it, since
 its name may be used again after it was dropped.
 
-A follower notes how far it has read and a digest of all entries up to there, before it acts on them. The next process
-reads the log from the beginning, and must find the same entries.
+A query that is handed over is fed again. It is always right to feed it everything from its birth. For most much less
+will do: no answer behind the place may rest on a row that came before feeding begins.
+
+    selections          nothing: every row is answered when it comes
+    windows             the oldest instance that is still open begins at w. Up to the last batch that left the stream's
+                        clock below w no row of w or later had come, and what had come is not needed.
+    joins of streams    a row that comes later is not below the watermark, and meets rows at most the longest range (and
+                        a slide) older than itself; those came after the last batch that left all clocks below that
+    anything else       its birth: aggregates and sets over all history, EMIT EMPTY, queries over answers
+
+A query that is created again in the middle answers the instances that begin after the largest clock it finds (its
+horizon, see docs/semantics.md). Feeding begins where that clock is below w, so these are the same ones.
 """
 
 from __future__ import annotations
 
-import hashlib
-import time
-from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
-from pathlib import Path
 
 import networkx as nx
 
-from weft.algebra import Answers, Query, Stream
+from weft.algebra import Answers, Query, Select, Stream
 from weft.algebra.properties import leaves
 from weft.federation import FederationError
 from weft.federation.distribution.stream_interest import Interest, interests_of
 from weft.federation.live import messages
-from weft.federation.live.site_directory import RoleStore
-from weft.federation.live.transport import LostError, Transport
+from weft.plan.event_time import first_open_start, is_windowed, passes_rows
 from weft.sql import NamesInMemory, read, statements
-
-#: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
-_REFUSALS = 50
-_PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,80 +232,52 @@ class FederationLedger:
             self.queries[standing.birth] = replace(standing, stays=stays)
 
 
-class Follower:
-    """A ledger, and the transport that it is read from."""
+def feeding_begins(ledger: FederationLedger, queries: Mapping[int, int]) -> dict[int, int]:
+    """By birth where feeding must begin for some queries, each with the place behind which it is to answer.
 
-    def __init__(self, transport: Transport, store: RoleStore) -> None:
-        self.transport = transport
-        self.ledger = FederationLedger()
-        self._store = store
-        known = store.rows("SELECT place, digest FROM log")
-        self._known: tuple[int, bytes] = known[0] if known else (0, b"")
-        self._digest = b""
-
-    def read(self) -> Iterator[tuple[int, messages.Entry]]:
-        """The entries that are new, each after it was taken into the ledger.
-
-        Raises LostError if they are not those that were read before.
-        """
-        while found := self.transport.entries(self.ledger.place):
-            digests = list(accumulate((data for _, data in found), _digest_behind, initial=self._digest))[1:]
-            for (place, _), digest in zip(found, digests, strict=True):
-                if place == self._known[0] and digest != self._known[1]:
-                    raise self._lost("it has other entries up to there now")
-            if found[-1][0] > self._known[0]:
-                self._known = found[-1][0], digests[-1]
-                self._store.rows("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
-            for (place, data), self._digest in zip(found, digests, strict=True):
-                entry = messages.entry_of(data)
-                self.ledger.apply(place, entry)
-                yield place, entry
-        if self.ledger.place < self._known[0]:
-            raise self._lost(f"it ends at entry {self.ledger.place}")
-
-    def catch_up(self) -> bool:
-        """Take in all new entries; whether there were any."""
-        return len(list(self.read())) > 0
-
-    def append(self, entry: Callable[[], messages.Entry | None]) -> None:
-        """Append an entry, which is made again whenever another site was faster: None if it is not wanted any more."""
-        refusals = 0
-        while True:
-            refusals = 0 if self.catch_up() else refusals + 1
-            made = entry()
-            if made is None:
-                return
-            if self.transport.append(messages.entry_bytes(made), self.ledger.place) is not None:
-                self.catch_up()
-                return
-            if refusals > _REFUSALS:
-                raise self._lost("it takes no entry behind that one, and has none there")
-            if refusals:
-                time.sleep(_PAUSE)
-
-    def _lost(self, what: str) -> LostError:
-        return LostError(
-            f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
-            "broker's store, or begin a federation of another name with new directories"
-        )
+    Queries that read one another's answers begin as they did.
+    """
+    standing = [ledger.queries[birth] for birth in queries]
+    read = frozenset().union(*(each.parents for each in ledger.running()))
+    alone = {each.birth for each in standing if not each.parents and each.name not in read}
+    return {
+        each.birth: feeding_from(ledger, each, queries[each.birth]) if each.birth in alone else each.birth
+        for each in standing
+    }
 
 
-class Role(ABC):
-    """A part of a federation, which does a little at a time on what it has read of the log, and has a store for it."""
+def feeding_from(ledger: FederationLedger, standing: StandingQuery, after: int) -> int:
+    """The place behind which a query must be fed all batches to give its answers behind the place `after`."""
+    if after <= standing.birth:
+        return standing.birth
+    relation = standing.query.relation
+    streams = [each for each in leaves(relation) if isinstance(each, Stream)]
+    if not isinstance(relation, Select) or len(streams) < len(leaves(relation)):
+        return standing.birth
+    if passes_rows(relation):
+        return after
+    needed = _oldest_needed(ledger, relation, streams, after)
+    if needed is None:
+        return standing.birth
+    return max(standing.birth, min(after, *(ledger.streams[each.name].last_below(needed) for each in streams)))
 
-    def __init__(self, transport: Transport, store: Path, tables: Sequence[str] = ()) -> None:
-        self._transport = transport
-        self._store = RoleStore(store, tables)
-        self._follower = Follower(transport, self._store)
 
-    @abstractmethod
-    def step(self) -> bool:
-        """Do a little; whether there was anything to do."""
-
-    def close(self) -> None:
-        self._store.close()
-        self._transport.close()
-
-
-def _digest_behind(before: bytes, data: bytes) -> bytes:
-    return hashlib.blake2b(before + data, digest_size=16).digest()
+def _oldest_needed(ledger: FederationLedger, select: Select, streams: list[Stream], after: int) -> int | None:
+    """The oldest clock of a row that an answer behind a place may rest on; None if it may be any."""
+    clocks = [ledger.streams[each.name].clock_at(after) for each in streams]
+    watermarks = [clock - each.delay for each, clock in zip(streams, clocks, strict=True) if clock is not None]
+    if len(watermarks) < len(streams):
+        return None
+    if len(select.inputs) > 1:
+        # A join of streams, each within a range, and nothing more.
+        windows = [each.window for each in select.inputs if passes_rows(each.source)]
+        bounded = [each for each in windows if each is not None and not each.is_unbounded]
+        if len(bounded) < len(select.inputs) or select.is_grouped or select.distinct or select.window is not None:
+            return None
+        return min(watermarks) - max((each.range or 0) + each.slide for each in bounded)
+    # One window over the rows of one stream.
+    is_plain = not select.emit_empty and not select.distinct and len(streams) == 1
+    if not (is_plain and is_windowed(select) and passes_rows(select.inputs[0].source)):
+        return None
+    assert select.window is not None
+    return first_open_start(select.window, min(watermarks))

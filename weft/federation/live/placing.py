@@ -102,14 +102,13 @@ class Placing:
         answered, fed = ([part * rate for rate in reads] for part in (_ANSWERED, _FED_AGAIN))
         described = query_set(interests, loads, [self.network.number[each] for each in homes], answered, fed)
         tree = tree_over([self.network.number[each] for each in present], self.network.between)
-        names, placement = [each.name for each in running], [self.network.number[each.provider] for each in running]
+        here = np.array([self.network.number[each.provider] for each in running], np.int32)
         settled, routed = (described.chosen(part) for part in np.split(np.arange(len(queries)), [len(running)]))
-        at = np.array(placement, np.int32)
-        return Coordinator(self.network, substreams, tree, names, settled, at), routed
+        return Coordinator(self.network, substreams, tree, [each.name for each in running], settled, here), routed
 
     def _flow(self, queries: Sequence[Query]) -> tuple[Substreams, list[list[int]]]:
         """The substreams of all streams, and those that each of some queries wants."""
-        others = {each.name: each.query for each in self.ledger.running()} | {each.name: each for each in queries}
+        others = {each.name: each for each in queries}
         wanted = [wanted_of(each, others) for each in queries]
         interests: list[list[int]] = [[] for _ in queries]
         owners: list[int] = []

@@ -23,10 +23,9 @@ import pyarrow as pa
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
 from weft.federation.live import messages
-from weft.federation.live.handover import feeding_begins
-from weft.federation.live.ledger import Follower, Role, StandingQuery
+from weft.federation.live.ledger import StandingQuery, feeding_begins
 from weft.federation.live.provider_engine import EngineMaker, ProviderEngine
-from weft.federation.live.site_directory import engine_directory, engine_number
+from weft.federation.live.site_directory import Follower, Role, engine_directory, engine_number
 from weft.federation.live.transport import Transport
 from weft.files.atomic import flush
 from weft.files.checked_file import move_marker
@@ -99,7 +98,12 @@ class Provider(Role):
     def step(self) -> bool:
         """Carry out the entries that are new, each to its end; whether there were any."""
         try:
-            worked = self._follow()
+            if self._unfinished is not None:
+                self._carry_out(*self._unfinished)
+            worked = self._current.send()
+            for place, entry in self._follower.read():
+                worked = True
+                self._carry_out(place, entry)
         except BatchGoneError:
             # No user waits for answers to a batch that was deleted: the federation has given this provider up.
             if not self.start_over():
@@ -108,15 +112,6 @@ class Provider(Role):
         if self._has_left:
             self._has_left = False
             self._rejoin()
-        return worked
-
-    def _follow(self) -> bool:
-        if self._unfinished is not None:
-            self._carry_out(*self._unfinished)
-        worked = self._current.send()
-        for place, entry in self._follower.read():
-            worked = True
-            self._carry_out(place, entry)
         return worked
 
     def _carry_out(self, place: int, entry: messages.Entry) -> None:

@@ -19,9 +19,9 @@ from weft.delivery.delivery_log import delivery_directory
 from weft.delivery.itinerary import Itinerary, Span
 from weft.delivery.parcel import Message, stream_of
 from weft.delivery.publisher import Publisher, open_publisher
-from weft.federation.live.ledger import Role, StandingQuery, Stay
+from weft.federation.live.ledger import StandingQuery, Stay
 from weft.federation.live.messages import QueryCreated, SiteMessage, results_mailbox
-from weft.federation.live.site_directory import Mailbox
+from weft.federation.live.site_directory import Mailbox, Role
 from weft.federation.live.transport import Transport
 from weft.plan.subscription import Subscription
 
@@ -82,18 +82,12 @@ class ResultInbox(Role):
         while (found := self._mailbox.next()) is not None:
             worked = True
             self._keep(*found)
-        for standing in self._mine():
-            worked = self._release(standing) or worked
-        return worked
-
-    def _mine(self) -> list[StandingQuery]:
-        """The queries of users here that something may be done for."""
         waiting = {birth for (birth,) in self._store.rows("SELECT DISTINCT birth FROM waiting")}
-        return [
-            each
-            for birth, each in self._follower.ledger.queries.items()
-            if each.home == self.site and (birth in waiting or len(each.stays) > 1 or each.ended is not None)
-        ]
+        for birth, standing in self._follower.ledger.queries.items():
+            may_have = birth in waiting or len(standing.stays) > 1 or standing.ended is not None
+            if standing.home == self.site and may_have:
+                worked = self._release(standing) or worked
+        return worked
 
     def _keep(self, number: int, message: SiteMessage) -> None:
         with self._store.transaction():

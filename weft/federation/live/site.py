@@ -21,11 +21,11 @@ from pathlib import Path
 
 from weft.delivery.delivery_errors import BrokerError
 from weft.federation import FederationError
-from weft.federation.live.ledger import Role
 from weft.federation.live.messages import COORDINATOR, entry_of, message_of, reply_mailbox, send
 from weft.federation.live.provider import Provider
 from weft.federation.live.provider_engine import EngineMaker
 from weft.federation.live.result_inbox import ResultInbox
+from weft.federation.live.site_directory import Role
 from weft.federation.live.source_agent import SourceAgent
 from weft.federation.live.transport import Transport
 

@@ -1,4 +1,4 @@
-"""What a site has on disk: which federation it belongs to, which of its engines a provider uses, and what roles know.
+"""What a site has on disk, and how its roles follow the log and read their mailboxes.
 
 There is a small SQLite file for each role, written in transactions. A role that takes messages from a mailbox, or
 batches from a folder, writes down what it did together with how far it has come. So a crash finds both or neither, and
@@ -7,9 +7,12 @@ nothing is done twice or left out.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,9 @@ import msgspec
 from weft.delivery.delivery_errors import BrokerError
 from weft.delivery.nats_connection import split_address
 from weft.federation import FederationError
-from weft.federation.live.messages import SiteMessage, message_of, send
-from weft.federation.live.transport import Transport
+from weft.federation.live.ledger import FederationLedger
+from weft.federation.live.messages import Entry, SiteMessage, entry_bytes, entry_of, message_of, send
+from weft.federation.live.transport import LostError, Transport
 from weft.files.atomic import private, private_folder, write_atomically
 from weft.files.checked_file import marker
 
@@ -89,6 +93,10 @@ def checked_address(address: str) -> tuple[str, str]:
     except BrokerError as error:
         raise FederationError(str(error).replace("names no project", "names no federation")) from error
 
+
+#: How often an append is refused, although the log has nothing new, until the log must be taken for a shorter one.
+_REFUSALS = 50
+_PAUSE = 0.02
 
 #: Messages that are read before the broker is told to delete them.
 _AT_ONCE = 100
@@ -195,3 +203,84 @@ class Mailbox:
         if self._read:
             self._transport.delete(self._mailbox, self._store.read_up_to(self._mailbox))
             self._read = 0
+
+
+class Follower:
+    """A ledger, and the transport that it is read from.
+
+    It notes how far it has read and a digest of all entries up to there, before it acts on them. The next process reads
+    the log from the beginning, and must find the same entries.
+    """
+
+    def __init__(self, transport: Transport, store: RoleStore) -> None:
+        self.transport = transport
+        self.ledger = FederationLedger()
+        self._store = store
+        known = store.rows("SELECT place, digest FROM log")
+        self._known: tuple[int, bytes] = known[0] if known else (0, b"")
+        self._digest = b""
+
+    def read(self) -> Iterator[tuple[int, Entry]]:
+        """The entries that are new, each after it was taken into the ledger.
+
+        Raises LostError if they are not those that were read before.
+        """
+        while found := self.transport.entries(self.ledger.place):
+            digest, digests = self._digest, []
+            for place, data in found:
+                digest = hashlib.blake2b(digest + data, digest_size=16).digest()
+                if place == self._known[0] and digest != self._known[1]:
+                    raise self._lost("it has other entries up to there now")
+                digests.append(digest)
+            if found[-1][0] > self._known[0]:
+                self._known = found[-1][0], digest
+                self._store.rows("INSERT OR REPLACE INTO log VALUES (1, ?, ?)", *self._known)
+            for (place, data), self._digest in zip(found, digests, strict=True):
+                entry = entry_of(data)
+                self.ledger.apply(place, entry)
+                yield place, entry
+        if self.ledger.place < self._known[0]:
+            raise self._lost(f"it ends at entry {self.ledger.place}")
+
+    def catch_up(self) -> bool:
+        """Take in all new entries; whether there were any."""
+        return len(list(self.read())) > 0
+
+    def append(self, entry: Callable[[], Entry | None]) -> None:
+        """Append an entry, which is made again whenever another site was faster: None if it is not wanted any more."""
+        refusals = 0
+        while True:
+            refusals = 0 if self.catch_up() else refusals + 1
+            made = entry()
+            if made is None:
+                return
+            if self.transport.append(entry_bytes(made), self.ledger.place) is not None:
+                self.catch_up()
+                return
+            if refusals > _REFUSALS:
+                raise self._lost("it takes no entry behind that one, and has none there")
+            if refusals:
+                time.sleep(_PAUSE)
+
+    def _lost(self, what: str) -> LostError:
+        return LostError(
+            f"the log at {self.transport.name} was read up to entry {self._known[0]} before, and {what}; restore the "
+            "broker's store, or begin a federation of another name with new directories"
+        )
+
+
+class Role(ABC):
+    """A part of a federation, which does a little at a time on what it has read of the log, and has a store for it."""
+
+    def __init__(self, transport: Transport, store: Path, tables: Sequence[str] = ()) -> None:
+        self._transport = transport
+        self._store = RoleStore(store, tables)
+        self._follower = Follower(transport, self._store)
+
+    @abstractmethod
+    def step(self) -> bool:
+        """Do a little; whether there was anything to do."""
+
+    def close(self) -> None:
+        self._store.close()
+        self._transport.close()

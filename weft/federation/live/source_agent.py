@@ -33,8 +33,7 @@ from weft.arrays.arrow_types import arrow_type
 from weft.federation import FederationError
 from weft.federation.distribution.stream_interest import Interest, united
 from weft.federation.live import messages
-from weft.federation.live.ledger import Role
-from weft.federation.live.site_directory import Mailbox, RoleStore
+from weft.federation.live.site_directory import Mailbox, Role, RoleStore
 from weft.federation.live.transport import Transport
 from weft.files.atomic import private_folder, publish
 from weft.runtime.columnar.rows import clock_bounds
@@ -71,7 +70,7 @@ class SourceAgent(Role):
             if record.owner == self.site and name not in self._files:
                 folder = self._directory / "streams" / str(len(self._files))
                 self._files[name] = BatchFiles(record.stream, folder, self._store)
-        asked = self._answer_message()
+        asked = (found := self._mailbox.next()) is not None and self._answer(*found)
         streams = self._follower.ledger.streams
         published = [self._publish(name) for name in self._files if not streams[name].is_dropped]
         return any(published) or asked
@@ -135,10 +134,7 @@ class SourceAgent(Role):
             if len(data) <= self._transport.largest:
                 self._transport.put(messages.COORDINATOR, f"sample/{self.site}/{name}/{number}", data)
 
-    def _answer_message(self) -> bool:
-        if (found := self._mailbox.next()) is None:
-            return False
-        number, message = found
+    def _answer(self, number: int, message: messages.SiteMessage) -> bool:
         if message.kind == "replay":
             if self._follower.ledger.place < message["place"]:
                 # The log up to there says what the queries are that want rows: it is read first.

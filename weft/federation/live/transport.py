@@ -133,7 +133,15 @@ class Transport:
             name, subject = self._passing if is_passing(mailbox) else self._mail, self._subject(mailbox)
             found = await find(stream, name, (after or 0) + 1, subject)
             if after is not None and not is_passing(mailbox):
-                await self._check_order(stream, mailbox, after, found)
+                # A message of a kept mailbox follows the last one that was read, which is still there.
+                if found is not None:
+                    previous = int((found.headers or {}).get(_PREVIOUS, -1))
+                    if previous != after:
+                        raise lost_messages(self.name, mailbox, after, previous)
+                elif after:
+                    last = await find(stream, self._mail, number=after)
+                    if last is None or last.subject != subject:
+                        raise lost_messages(self.name, mailbox, after, None)
             return None if found is None else (int(found.seq), found.data or b"")
 
         return self._call(work)
@@ -211,36 +219,20 @@ class Transport:
                 self._newest[mailbox] = int(acknowledged.seq)
             return int(acknowledged.seq)
 
-    async def _check_order(self, stream: Any, mailbox: str, after: int, found: Any) -> None:
-        """Raise LostError if the next message of a kept mailbox does not follow the last one read, or that is gone."""
-        if found is not None:
-            previous = int((found.headers or {}).get(_PREVIOUS, -1))
-            if previous != after:
-                raise lost_messages(self.name, mailbox, after, previous)
-        elif after:
-            last = await find(stream, self._mail, number=after)
-            if last is None or last.subject != self._subject(mailbox):
-                raise lost_messages(self.name, mailbox, after, None)
-
     async def _entries(self, stream: Any, after: int) -> list[tuple[int, bytes]]:
         found: list[tuple[int, bytes]] = []
         while len(found) < _AT_ONCE:
             message = await find(stream, self._log, number=after + len(found) + 1)
             if message is None:
-                if not found and after:
-                    await self._check_log(stream, after)
+                newest = (await stream.stream_info(self._log)).state.last_seq if not found else after
+                if newest < after:
+                    raise LostError(
+                        f"the log of federation '{self._federation}' ends at entry {newest}, and {after} was read "
+                        f"before; {self.name} has lost entries: restore its store"
+                    )
                 break
             found.append((int(message.seq), message.data or b""))
         return found
-
-    async def _check_log(self, stream: Any, after: int) -> None:
-        """Raise LostError if the log ends before a place that was read."""
-        newest = (await stream.stream_info(self._log)).state.last_seq
-        if newest < after:
-            raise LostError(
-                f"the log of federation '{self._federation}' ends at entry {newest}, and {after} was read before; "
-                f"{self.name} has lost entries: restore its store"
-            )
 
     def _subject(self, mailbox: str) -> str:
         kind = "passing" if is_passing(mailbox) else "mail"
