@@ -39,7 +39,6 @@ class Representative:
 _Stored: TypeAlias = Definition | Representative
 D = TypeVar("D", Stream, Table, View, Query, Representative)
 
-
 register(Representative)
 
 #: The kinds whose names statements can say.
@@ -99,8 +98,7 @@ class Definitions:
         with self._database.change():
             number = self._number(kind, name)
             if readers := self._readers(number):
-                message = f"{_word(kind)} '{name}' is read by {listed(readers)}; drop what reads it first"
-                raise CatalogError(message)
+                raise CatalogError(f"{_word(kind)} '{name}' is read by {listed(readers)}; drop what reads it first")
             self._database.execute("DELETE FROM names WHERE id = ?", (number,))
             self._decoded[kind].pop(number, None)
 
@@ -193,18 +191,16 @@ class Definitions:
             return tuple(definitions)
 
     def _numbers_of(self, kind: type[_Stored]) -> dict[str, int]:
-        """The number of every definition of a kind, by name. What is dropped and created again gets a new one."""
-        rows = self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_word(kind),))
-        return dict(rows)
+        return dict(self._database.execute("SELECT name, id FROM names WHERE kind = ?", (_word(kind),)))
 
     def _load(self, kind: type[D], numbers: list[int]) -> list[D]:
         decoded: dict[int, D] = self._decoded[kind]
         missing = {number for number in numbers if number not in decoded}
         if missing:
             # New ones have the highest numbers, so this reads little that is not wanted.
+            stored = "SELECT id, name, document FROM names JOIN definitions USING (id)"
             rows = self._database.execute(
-                "SELECT id, name, document FROM names JOIN definitions USING (id) WHERE id BETWEEN ? AND ?",
-                (min(missing), max(missing)),
+                f"{stored} WHERE kind = ? AND id BETWEEN ? AND ?", (_word(kind), min(missing), max(missing))
             )
             source = cache(lambda name: self.find(name) or self.get(Stream, name))
             for number, name, document in rows:
@@ -244,8 +240,7 @@ class Definitions:
         statement = "SELECT id FROM names WHERE key = ? AND kind = ?"
         for (number,) in self._database.execute(statement, (name.lower(), _word(kind))):
             return int(number)
-        rows = self._database.execute("SELECT key, name FROM names WHERE kind = ?", (_word(kind),))
-        spelling: dict[str, str] = dict(rows)
+        spelling = {each.lower(): each for each in self._numbers_of(kind)}
         close = get_close_matches(name.lower(), spelling, n=1)
         advice = f"did you mean '{spelling[close[0]]}'?" if close else "create it first, or check the name"
         raise CatalogError(f"there is no {_word(kind)} '{name}' in {self._database.path}; {advice}")

@@ -105,18 +105,13 @@ CREATE TABLE checksums (name TEXT PRIMARY KEY, total INTEGER NOT NULL) WITHOUT R
 
 def create(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file, all or none."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
         for statement in _TABLES.split(";\n")[:-1]:
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         write_checksums(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite has already rolled back if the disk is full
-            connection.execute("ROLLBACK")
-        raise
 
 
 def write_checksums(connection: sqlite3.Connection) -> None:
@@ -144,16 +139,14 @@ def maintain_checksums(connection: sqlite3.Connection) -> None:
 def damaged_table(connection: sqlite3.Connection) -> str | None:
     """Return a table whose rows are not those that were written; None if all are."""
     _add_checksum_function(connection)
-    connection.execute("BEGIN")
-    try:
+    with connection:
+        connection.execute("BEGIN")
         known = dict(connection.execute("SELECT name, total FROM checksums").fetchall())
         for table, columns in _tables(connection):
             ((total,),) = connection.execute(f"SELECT {_SUM.format(_row(columns))} FROM {table}").fetchall()
             if known.get(table) != total:
                 return table
         return None
-    finally:
-        connection.execute("COMMIT")
 
 
 _SUM: Final = "coalesce(sum({}), 0)"

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import TypeAlias
 
 from weft.algebra import Call, Column, DataType, Expression, Kind, Literal
@@ -77,10 +78,8 @@ def read_whole(expression: Expression, facts: Facts) -> Reading:
 
 def _read_constant(literal: Literal) -> Reading | None:
     value = literal.value
-    if value is None or isinstance(value, bool | str | bytes):
+    if value is None or isinstance(value, bool | str | bytes) or (isinstance(value, float) and not isfinite(value)):
         return None
-    if isinstance(value, float) and value - value != 0:
-        return None  # infinite, or NaN
     exact = days(value) if isinstance(value, date) else Fraction(value)
     return Reading(polynomial_of([((), exact)]), (exact, exact), frozenset())
 
@@ -94,7 +93,7 @@ def _read_call(call: Call, facts: Facts) -> Reading | None:
         return None
     args = [read(arg, facts) for arg in call.args]
     known = [arg for arg in args if arg is not None]
-    return _fitted(_computed(call.op, known), call.type) if len(known) == len(args) else None
+    return _fitted(_computed(call.op, known), call.type) if known == args else None
 
 
 def _read_cast(call: Call, facts: Facts) -> Reading | None:
