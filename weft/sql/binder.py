@@ -182,20 +182,17 @@ def _check_source(tree: exp.Expr, fields: list[Field], options: Mapping[str, str
     """Refuse columns that the source of a stream cannot have, and values that its options do not take."""
     node = tree.args["format"]
     source = node.name.lower()
-    known = _COLUMNS.get(source)
-    if known is not None:
-        for column, field in zip(tree.args["columns"], fields, strict=True):
-            name = next((each for each in known if each.lower() == field.name.lower()), None)
-            if name is None:
-                otherwise = _ADVICE.get(source, "declare these columns, or choose another source")
-                message = f"a stream from {source} has no column '{field.name}', only {', '.join(known)}"
-                raise refuse(Code.BAD_STREAM, message, column.this, did_you_mean(field.name, known, otherwise))
-            if (source, name) in _TEXTS and field.type.kind not in (Kind.STRING, Kind.BINARY):
-                message = (
-                    f"column '{field.name}' of a stream from {source} is text or bytes, and cannot be {field.type}"
-                )
-                hint = "declare it as STRING and cast it in the queries"
-                raise refuse(Code.BAD_STREAM, message, column.this, hint)
+    known = _COLUMNS.get(source, ())
+    for column, field in zip(tree.args["columns"], fields, strict=True) if known else ():
+        name = next((each for each in known if each.lower() == field.name.lower()), None)
+        if name is None:
+            otherwise = _ADVICE.get(source, "declare these columns, or choose another source")
+            message = f"a stream from {source} has no column '{field.name}', only {', '.join(known)}"
+            raise refuse(Code.BAD_STREAM, message, column.this, did_you_mean(field.name, known, otherwise))
+        if (source, name) in _TEXTS and field.type.kind not in (Kind.STRING, Kind.BINARY):
+            message = f"column '{field.name}' of a stream from {source} is text or bytes, and cannot be {field.type}"
+            hint = "declare it as STRING and cast it in the queries"
+            raise refuse(Code.BAD_STREAM, message, column.this, hint)
     wanted = {name.lower(): value for name, value in options.items()}.get(BAD_FILES)
     if wanted is not None and wanted not in (SET_ASIDE, STOP):
         hint = f"write {BAD_FILES} '{SET_ASIDE}' or {BAD_FILES} '{STOP}'"

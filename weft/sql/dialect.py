@@ -292,8 +292,7 @@ _QUOTED = re.compile(
 
 
 def _unterminated(statement: str) -> SqlError:
-    opened = (match.start("open") for match in _QUOTED.finditer(statement) if match["open"])
-    start = next(opened, 0)
+    start = next((match.start() for match in _QUOTED.finditer(statement) if match["open"]), 0)
     what = "comment" if statement.startswith("/*", start) else "quote"
     return SqlError.one(Code.UNTERMINATED, f"this {what} is never closed", Span(start, start + 1), "close it")
 

@@ -37,7 +37,6 @@ class Grouping:
             if self._tree is not None:
                 refuse_unread(self._tree, frozenset({"expressions"}))
                 nodes = self._tree.expressions
-        with problems.collecting():
             for node in filter(_is_window_call, nodes):
                 if self._window is not None:
                     raise refuse(Code.BAD_WINDOW, "GROUP BY has two windows", node, "keep one of them")
@@ -110,12 +109,8 @@ class Grouping:
             check_clock(bound, flowing[0].alias, flowing[0].source, node)
             return
         clocks = {(item.alias, clock_column(item.source)) for item in flowing}
-        named = (
-            {(arg.source, arg.name) for arg in bound.args if isinstance(arg, Column)}
-            if isinstance(bound, Call) and bound.op == "greatest"
-            else set()
-        )
-        if named != clocks:
+        named = bound.args if isinstance(bound, Call) and bound.op == "greatest" else ()
+        if {(arg.source, arg.name) for arg in named if isinstance(arg, Column)} != clocks:
             spelled = ", ".join(f"{alias}.{column}" for alias, column in sorted(clocks, key=str) if column)
             hint = f"a joined row's clock is the newest of its rows': write window(GREATEST({spelled}), …)"
             raise refuse(Code.NOT_THE_CLOCK, "this is not the clock of the joined rows", node, hint)

@@ -119,13 +119,12 @@ class QueryParser(SparkParser):
 
     def _with_window(self, table: Any) -> Any:
         """Attaches the window that may follow a FROM item, before or after its alias."""
-        if isinstance(table, exp.Expr):
-            start = self._curr
-            window = self._parse_bracketed_window()
-            if window is not None and WINDOW in table.meta:
+        start = self._curr
+        window = self._parse_bracketed_window() if isinstance(table, exp.Expr) else None
+        if window is not None:
+            if WINDOW in table.meta:
                 self._refuse(Code.BAD_WINDOW, "this input already has a window", "keep one of the two", start)
-            if window is not None:
-                table.meta[WINDOW] = window
+            table.meta[WINDOW] = window
         return table
 
     def _parse_bracketed_window(self) -> WindowClause | None:
