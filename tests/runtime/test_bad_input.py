@@ -20,7 +20,7 @@ from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.engine_errors import EngineError, SourceError, StorageError
 from weft.runtime.project_state import state_directory
-from weft.runtime.state.checksums import read_record, sealed
+from weft.runtime.state.checksums import opened, sealed
 
 pytestmark = pytest.mark.spark
 
@@ -179,7 +179,7 @@ def test_state_of_another_format_is_refused(beside_oracle: Callable[[str], Run])
     run = beside_oracle(f"{ORDINAL} USING memory; {SUM}")
     assert run.take(s=[(1, 5)]) == ""
     commit = run.directory / "state" / "commits" / "000000000000.json"
-    commit.write_bytes(sealed(commit.name, {**read_record(commit), "format": 1_000}))
+    commit.write_bytes(sealed(commit.name, {**opened(commit.read_bytes(), str(commit)), "format": 1_000}))
     with pytest.raises(StorageError, match="written by another weft"):
         run.restart()
 

@@ -190,10 +190,11 @@ class CycleEngine:
             plan = self._plans.current()
             snapshots, without_tables = self.in_error.found_tables(plan)
             self.in_error.announce(without_tables)
-            settings = self._catalog.settings()
+            settings, last = self._catalog.settings(), self.last
+            digest = last.plan_digest if plan.number == last.plan else self._catalog.plan_digest(plan.number) or ""
             intent = Intent(
                 plan=plan.number,
-                plan_digest=self._state.digest(plan.number),
+                plan_digest=digest,
                 heartbeats=heartbeats,
                 patience=settings.heartbeat,
                 latest=None if settings.max_ahead is None else time.time_ns() // 1000 + settings.max_ahead,
@@ -202,7 +203,7 @@ class CycleEngine:
                 tables=snapshots,
                 kept=self._shed_rate.kept,
                 keeps_late_rows=settings.keeps_late_rows,
-                offsets=offsets and with_files(self._storage, offsets, self.last.offsets, cycle),
+                offsets=offsets and with_files(self._storage, offsets, last.offsets, cycle),
                 evicted=without_tables,
                 bad_files=bad_files,
             )

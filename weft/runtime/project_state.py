@@ -5,6 +5,7 @@ A copy of the catalog is kept in it (see `weft/catalog/database.py`). A catalog 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,10 +14,10 @@ from weft.catalog import COPY_FILE, Catalog
 from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.stages.cycle_state import Step
-from weft.runtime.state.checkpoint import CHECKPOINT, Checkpoint, lists_of, made_anew
+from weft.runtime.state.checkpoint import CHECKPOINT, Checkpoint, lists_of
 from weft.runtime.state.checkpoint import FOLDER as FILE_LISTS
-from weft.runtime.state.checksums import damaged, opened, sealed
-from weft.runtime.state.commits import START, Commit, Intent, check_files, read_commit, with_seals
+from weft.runtime.state.checksums import check, damaged, opened, sealed
+from weft.runtime.state.commits import START, Commit, Intent, held_rows, read_commit
 from weft.runtime.state.continuity import folder_in, garbage
 from weft.runtime.state.storage import Storage, local_uri
 
@@ -53,9 +54,8 @@ class ProjectState:
         self._spark = spark
         self._catalog = catalog
         self._on_step = on_step
-        #: The changes of the catalog that were copied last, and what tells the newest plan from any other.
+        #: The changes of the catalog that were copied last.
         self._copied: int | None = None
-        self._digest: tuple[int, str] = (0, "")
         self.storage = Storage.at(spark, root, is_private=True)
         self._check_owner(catalog.project)
         names = [name for name in self.storage.names("commits") if name.removesuffix(".json").isdigit()]
@@ -63,7 +63,8 @@ class ProjectState:
         #: The newest commit.
         self.last = read_commit(self.storage.read_bytes(newest), self.storage.path(newest)) if names else START
         _check_catalog(catalog, self.last, self.intent)
-        check_files(self.last, self.storage)
+        for path in sorted(self.last.paths):
+            check(self.storage.path(path), self.last.seals[path], self.storage.seals(path))
         self.files = AnswerFiles(self.storage, catalog.settings().max_results, self.last.seals)
         self._sweep()
 
@@ -93,12 +94,6 @@ class ProjectState:
 
     # -- the copy of the catalog --------------------------------------------------------------------------------------
 
-    def digest(self, plan: int) -> str:
-        """Return what tells the plan under a number from any other."""
-        if self._digest[0] != plan:
-            self._digest = plan, self._catalog.plan_digest(plan) or ""
-        return self._digest[1]
-
     def keep_catalog(self) -> None:
         """Copy the catalog, unless it is as it was when it was copied last."""
         changes = self._catalog.changes
@@ -124,7 +119,7 @@ class ProjectState:
         return self._publish(commit, "rename")
 
     def _publish(self, commit: Commit, step: str) -> Commit:
-        commit, name = with_seals(commit, self.last, self.storage, self.files.seals), _commit(commit.cycle)
+        commit, name = self._sealed(commit), _commit(commit.cycle)
         self.storage.draft(name, sealed(name, commit))
         self._on_step(step, commit.cycle)
         # The rename inside is the one instant at which the cycle becomes true.
@@ -134,6 +129,15 @@ class ProjectState:
         for file in (_commit(old), _intent(old)) if old >= 0 else ():
             self.storage.delete(file)
         return commit
+
+    def _sealed(self, commit: Commit) -> Commit:
+        """A commit with the seals of all files that it names, which are on disk then."""
+        parts = [commit, *(each.commit for each in commit.islands.values())]
+        rows = {each.path: each.rows for part in parts for segments in part.logs.values() for each in segments}
+        rows |= {held_rows(each.cycle): each.rows for each in commit.held}
+        known, seals_of = self.last.seals, self.storage.seals_of_written
+        seals = {path: known.get(path) or seals_of(path, rows.get(path)) for path in sorted(commit.paths)}
+        return replace(commit, seals={**seals, **self.files.seals})
 
     def commit_anew(self, commit: Commit) -> None:
         """Put a record in the place of the last one, which differs from it in nothing that later cycles read."""
@@ -165,10 +169,9 @@ class ProjectState:
         if self.last.cycle < 0 and not self.storage.names(CHECKPOINT):
             return None
         interval = int(str(self._spark.conf.get("spark.sql.streaming.fileSource.log.compactInterval")))
-        checkpoint = Checkpoint(self.storage, interval)
         begun = None if self.intent is None else self.intent.offsets
-        anew = checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
-        return made_anew(anew, self.last.cycle) if anew else None
+        checkpoint = Checkpoint(self.storage, interval)
+        return checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
 
 
 def _check_catalog(catalog: Catalog, last: Commit, intent: Intent | None) -> None:

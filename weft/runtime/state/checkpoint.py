@@ -95,13 +95,21 @@ def is_readable(text: str) -> bool:
     version, metadata, *lines = [*_lines(text), "", ""]
     if version not in ("v1", "v2") or not any(lines):
         return False
+    return all(map(_is_json, [metadata, *Offsets(text).by_source.values()]))
+
+
+def _is_json(text: str, type_: Any = Any) -> bool:
     try:
-        json.loads(metadata)
-        for offset in Offsets(text).by_source.values():
-            json.loads(offset)
-    except ValueError:
+        msgspec.json.decode(text, type=type_)
+    except msgspec.MsgspecError:
         return False
     return True
+
+
+class _Metadata(msgspec.Struct):
+    """What tells Spark which streaming query a checkpoint belongs to."""
+
+    id: uuid.UUID
 
 
 def offsets_of(storage: Storage, cycle: int) -> Offsets:
@@ -249,56 +257,56 @@ class Checkpoint:
         self._storage = storage
         self._interval = compact_interval
 
-    def fit(self, cycle: int, last: Offsets | None, begun: Offsets | None, *, may_write: bool) -> list[str]:
+    def fit(self, cycle: int, last: Offsets | None, begun: Offsets | None, *, may_write: bool) -> str | None:
         """Make the checkpoint fit: `cycle` was committed last, with offsets `last`; the next one was `begun` or not.
 
-        Returns the names of what was missing or different. Raises StorageError if the checkpoint is ahead of the
-        state, or if something differs that cannot be written.
+        Returns a sentence about what was missing or different, if anything was. Raises StorageError if the checkpoint
+        is ahead of the state, or if something differs that cannot be written.
         """
+        storage = self._storage
         if cycle >= 0 and last is None:
             raise StorageError(
-                f"{self._storage.root} was made by cycles whose rows were handed over, not read from sources; "
+                f"{storage.root} was made by cycles whose rows were handed over, not read from sources; "
                 "give this project a state directory of its own"
             )
-        self._refuse_newer(cycle)
-        wrong = dict(self._wrong_records(cycle, last, begun))
-        logs = self._wrong_logs(begun or last)
-        if (wrong or logs) and not may_write:
-            different = min(wrong.keys() | logs.keys())
-            raise StorageError(
-                f"{self._storage.path(f'{CHECKPOINT}/{different}')} is missing or does not fit the state, and streams "
-                "are DataFrames from Python, of which only Spark knows the state; restore the state directory "
-                "from a copy"
-            )
-        for folder, files in logs.items():
-            self._storage.delete(f"{CHECKPOINT}/{folder}")
-            for name, data in files.items():
-                self._storage.write_bytes(f"{CHECKPOINT}/{folder}/{name}", data)
-        for name, text in wrong.items():
-            self._storage.write_bytes(f"{CHECKPOINT}/{name}", text.encode())
-        if may_write:
-            # A batch that was not begun is put together again, from the files that are there now.
-            top = cycle + (begun is not None)
-            for number in self._numbers("offsets"):
-                if number > top:
-                    self._storage.delete(f"{CHECKPOINT}/offsets/{number}")
-        return sorted(wrong.keys() | logs.keys())
-
-    def _refuse_newer(self, cycle: int) -> None:
-        """Refuse a checkpoint that knows of later cycles than the state: commits have been lost."""
         newest = max([*self._numbers("commits"), *(number - 1 for number in self._numbers("offsets"))], default=-1)
         if newest > cycle:
             raise StorageError(
                 f"Spark's checkpoint is at cycle {newest}, the state at {cycle}: commits are missing, or an older copy "
-                f"of {self._storage.path('commits')} was put back; restore the whole state directory from one copy, "
+                f"of {storage.path('commits')} was put back; restore the whole state directory from one copy, "
                 "or remove it to start afresh"
             )
+        wrong = {**self._wrong_logs(begun or last), **dict(self._wrong_records(cycle, last, begun))}
+        if wrong and not may_write:
+            raise StorageError(
+                f"{storage.path(f'{CHECKPOINT}/{min(wrong)}')} is missing or does not fit the state, and streams "
+                "are DataFrames from Python, of which only Spark knows the state; restore the state directory "
+                "from a copy"
+            )
+        for name, found in wrong.items():
+            if isinstance(found, str):
+                storage.write_bytes(f"{CHECKPOINT}/{name}", found.encode())
+            else:
+                storage.delete(f"{CHECKPOINT}/{name}")
+                for file, data in found.items():
+                    storage.write_bytes(f"{CHECKPOINT}/{name}/{file}", data)
+        if may_write:
+            # A batch that was not begun is put together again, from the files that are there now.
+            for number in self._numbers("offsets"):
+                if number > cycle + (begun is not None):
+                    storage.delete(f"{CHECKPOINT}/offsets/{number}")
+        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+        sentence = (
+            f"Spark's checkpoint did not fit the state ({', '.join(sorted(wrong)[:3])}{more}); "
+            f"these files were made anew from the commit of cycle {cycle}, and no row is lost"
+        )
+        return sentence if wrong else None
 
     def _wrong_records(self, cycle: int, last: Offsets | None, begun: Offsets | None) -> Iterator[tuple[str, str]]:
         """What small files must hold that are missing or hold something else."""
         if last is None and begun is None:
             return
-        if not self._has_id():
+        if not _is_json(self._text("metadata"), _Metadata):
             yield "metadata", json.dumps({"id": str(uuid.uuid4())})
         for number, offsets in ((cycle, last), (cycle + 1, begun)):
             if offsets is not None and self._text(f"offsets/{number}") != offsets.text:
@@ -308,15 +316,15 @@ class Checkpoint:
             if cycle > 0 and not is_readable(self._text(f"offsets/{cycle - 1}")):
                 yield f"offsets/{cycle - 1}", last.text
             # It is missing after a crash between our commit and Spark's.
-            committed = self._text(f"commits/{cycle}")
-            if not committed.startswith("v1\n") or not isinstance(_json(committed.removeprefix("v1\n")), dict):
+            version, _, record = self._text(f"commits/{cycle}").partition("\n")
+            if version != "v1" or not _is_json(record, dict):
                 yield f"commits/{cycle}", _COMMITTED
 
-    def _wrong_logs(self, newest: Offsets | None) -> dict[str, dict[str, bytes]]:
+    def _wrong_logs(self, newest: Offsets | None) -> dict[str, dict[str, bytes] | str]:
         """The files of each folder of a source in which something is missing or different."""
+        wrong: dict[str, dict[str, bytes] | str] = {}
         if newest is None:
-            return {}
-        wrong: dict[str, dict[str, bytes]] = {}
+            return wrong
         lines = lines_of(self._storage, newest)
         for source, offset in newest.of_files.items():
             read = lines.get(source, [])
@@ -365,14 +373,6 @@ class Checkpoint:
     def _numbers(self, folder: str) -> list[int]:
         return [int(name) for name in self._storage.names(f"{CHECKPOINT}/{folder}") if name.isdigit()]
 
-    def _has_id(self) -> bool:
-        """Whether Spark can read which streaming query the checkpoint belongs to."""
-        try:
-            uuid.UUID(_json(self._text("metadata"))["id"])
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return False
-        return True
-
     def _text(self, name: str) -> str:
         """The text of a file, which is not UTF-8 if it is damaged; empty if there is none."""
         return self._bytes(name).decode(errors="replace")
@@ -380,20 +380,3 @@ class Checkpoint:
     def _bytes(self, name: str) -> bytes:
         path = f"{CHECKPOINT}/{name}"
         return self._storage.read_bytes(path) if self._storage.exists(path) else b""
-
-
-def _json(text: str) -> Any:
-    """What a text says as JSON; nothing if it is damaged."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
-def made_anew(names: list[str], cycle: int) -> str:
-    """A sentence that says what was missing or different."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return (
-        f"Spark's checkpoint did not fit the state ({', '.join(names[:3])}{more}); "
-        f"these files were made anew from the commit of cycle {cycle}, and no row is lost"
-    )

@@ -20,7 +20,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,17 +27,12 @@ from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
 from weft.runtime.engine_errors import StorageError
 from weft.runtime.state.checkpoint import Offsets
-from weft.runtime.state.checksums import Seals, check, decoded, opened
-
-if TYPE_CHECKING:
-    from weft.runtime.state.storage import Storage
+from weft.runtime.state.checksums import Seals, decoded, opened
 
 #: How records are written.
 FORMAT = 5
-
 #: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
 WHOLE = 1_024
-
 #: Seconds until a query is tried again after its first failure; they double from try to try.
 FIRST_PAUSE = 10.0
 LONGEST_PAUSE = 600.0
@@ -46,10 +40,7 @@ LONGEST_PAUSE = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows of one log that arrived in one cycle (or, after compaction, in several): a file or folder, or part of one.
-
-    Parts have a `length`, see `store.py`.
-    """
+    """Rows of a log that arrived in one cycle (or, after compaction, in several): a file or folder, or part of one."""
 
     path: str
     rows: int
@@ -59,7 +50,7 @@ class Segment:
     tagged: bool = False
     #: How many rows arrived, where those that nothing looks for are not kept; 0 if all are.
     arrived: int = 0
-    #: Where in the file it is; a length of 0 means all of it.
+    #: Where in the file it is (see `store.py`); a length of 0 means all of it.
     offset: int = 0
     length: int = 0
 
@@ -69,7 +60,6 @@ class Segment:
 
     @property
     def all_rows(self) -> int:
-        """How many rows it stands for."""
         return self.arrived or self.rows
 
 
@@ -84,8 +74,7 @@ class StreamState:
     bad: int = 0
     #: When the stream last had rows, on the clock of heartbeats; None without heartbeats.
     touched: int | None = None
-    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock that there was when rows were last
-    #: left out: see `shedding.py`.
+    #: How many of `WHOLE` rows were kept in the newest cycle, and the largest clock when rows were last left out.
     kept: int = WHOLE
     shed_until: Clock = None
     #: Rows left out since the stream began.
@@ -104,9 +93,9 @@ class QueryState:
     first: int
     largest: Mapping[str, Clock]
     emit_from: Mapping[str, int] = field(default_factory=dict)
-    #: Whether it is answered from partials that it shares; decided once, when it is created.
+    #: Whether it is answered from partials that it shares, and whether its relations are evaluated together with those
+    #: of other queries: decided once, when it is created.
     woven: bool = False
-    #: Whether its relations are evaluated together with those of other queries; decided once too.
     shared: bool = False
     #: What it is evaluated as, if that is not how it is written: see `weft/runtime/stages/operators.py`.
     root: str = ""
@@ -144,15 +133,13 @@ class Trouble:
 
     @staticmethod
     def begin(sentence: str) -> Trouble:
-        now = time.time()
-        return Trouble(sentence, now, 1, now + FIRST_PAUSE)
+        return Trouble(sentence, since=time.time(), tries=0, next_try=0.0).again(sentence)
 
     def again(self, sentence: str) -> Trouble:
-        """The query has been tried again and has failed again."""
-        tries = self.tries + 1
+        """The query has failed again."""
         # The exponent is bounded: a float has no room for 2 to the power of a thousand tries.
-        pause = min(FIRST_PAUSE * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE)
-        return Trouble(sentence, self.since, tries, time.time() + pause)
+        pause = min(FIRST_PAUSE * 2.0 ** min(self.tries, 30), LONGEST_PAUSE)
+        return Trouble(sentence, self.since, self.tries + 1, time.time() + pause)
 
     @property
     def is_due(self) -> bool:
@@ -211,7 +198,6 @@ class Commit:
     answered: Mapping[str, int] = field(default_factory=dict)
     logs: Mapping[LogId, tuple[Segment, ...]] = field(default_factory=dict)
     snapshots: Mapping[str, str] = field(default_factory=dict)
-    #: By the name of the family's log.
     network: Mapping[LogId, FamilyState] = field(default_factory=dict)
     #: Who evaluates each relation that queries share, by place: what it keeps is of no use to others.
     evaluators: Mapping[str, str] = field(default_factory=dict)
@@ -225,7 +211,6 @@ class Commit:
     plan_digest: str = ""
     #: Which rows of its sources the cycle had; None if they were handed over.
     offsets: Offsets | None = None
-    #: The queries that are evaluated apart from the others since they failed: see `islands.py`.
     islands: Mapping[str, Island] = field(default_factory=dict)
     #: The cycles whose rows are kept for islands that are behind, oldest first.
     held: tuple[Held, ...] = ()
@@ -266,7 +251,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is decided before a cycle begins, as it is written down, so that a second attempt does the same."""
+    """What is decided before a cycle begins, so that a second attempt does the same."""
 
     plan: int
     plan_digest: str
@@ -286,7 +271,6 @@ class Intent:
     kept: int
     #: Whether rows that are late for some queries and not for all go to the dead letter.
     keeps_late_rows: bool
-    #: Which rows of Spark's sources the cycle has; None if they are handed over.
     offsets: Offsets | None
     #: The queries that failed in attempts at the cycle, with what is wrong.
     evicted: Mapping[str, str]
@@ -316,12 +300,10 @@ class Held:
 
 
 def held_rows(cycle: int) -> str:
-    """Where the rows of a cycle are kept for islands that are behind."""
     return f"held/{cycle:012d}/rows"
 
 
 def held_record(cycle: int) -> str:
-    """Where that is kept which a cycle was decided by."""
     return f"held/{cycle:012d}/decision.json"
 
 
@@ -373,27 +355,3 @@ def last_commit(directory: Path) -> Commit | None:
         except FileNotFoundError:
             # A running engine has committed twenty cycles since the folder was listed, and deleted this record.
             continue
-
-
-# -- files ------------------------------------------------------------------------------------------------------------
-
-
-def with_seals(commit: Commit, last: Commit, storage: Storage, answers: Mapping[str, Seals]) -> Commit:
-    """Return a commit with the seals of all files that it names, which are on disk then.
-
-    `answers` has the seals of the files of answers.
-    """
-    parts = [commit, *(each.commit for each in commit.islands.values())]
-    rows = {each.path: each.rows for part in parts for segments in part.logs.values() for each in segments}
-    rows |= {held_rows(each.cycle): each.rows for each in commit.held}
-    files = {
-        path: last.seals[path] if path in last.seals else storage.seals_of_written(path, rows.get(path))
-        for path in sorted(commit.paths)
-    }
-    return replace(commit, seals={**files, **answers})
-
-
-def check_files(commit: Commit, storage: Storage) -> None:
-    """Raise StorageError unless all files that a commit names, but for tables and answers, are as it sealed them."""
-    for path in sorted(commit.paths):
-        check(storage.path(path), commit.seals[path], storage.seals(path))
