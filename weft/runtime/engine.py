@@ -43,9 +43,6 @@ _naming_sources = threading.RLock()
 class Engine(CycleEngine):
     """Runs one project's queries on Spark, over the streams that are registered."""
 
-    _failure: BaseException | None
-    _spark_error: BaseException | None
-
     def __init__(self, spark: SparkSession, catalog: Catalog, state: str, **options: Unpack[EngineOptions]) -> None:
         super().__init__(spark, catalog, state, **options)
         #: Streams that are DataFrames from Python, by name.
@@ -71,7 +68,8 @@ class Engine(CycleEngine):
         self._follow_wanted = threading.Event()
         #: Whether a cycle that was begun is finished first, with the streams that it had.
         self._is_finishing = False
-        self._failure = self._spark_error = None
+        self._failure: BaseException | None = None
+        self._spark_error: BaseException | None = None
         self._probe = StorageProbe(spark, self._storage)
 
     # -- start --------------------------------------------------------------------------------------------------------
@@ -85,8 +83,7 @@ class Engine(CycleEngine):
             self.say(sentence)
         self._probe.check()
         check_executors(self._spark, self._catalog.settings().kernels)
-        self._state.check_sources(named=not self.frames)
-        renewed = self._state.fit_checkpoint(may_write=not self.frames)
+        renewed = self._state.fit_sources(named=not self.frames)
         if renewed is not None:
             self.say(renewed)
         self._read_tables()
@@ -264,8 +261,11 @@ class Engine(CycleEngine):
         if not self._in_cycle.acquire(blocking=False):
             raise EngineError("the engine is stopping")
         self._cycling = threading.get_ident()
+        # Garbage is collected only afterwards: with ten thousand queries, that would be a quarter of Python's time.
+        was_enabled = gc.isenabled()
+        gc.disable()
         try:
-            with self._between, _without_collections():
+            with self._between:
                 self._probe.check()
                 self.in_error.try_again(self.in_error.due(), CAUGHT_UP_AT_ONCE)
                 offsets = offsets_of(self._storage, batch_id)
@@ -276,6 +276,8 @@ class Engine(CycleEngine):
             self._failure = error
             raise
         finally:
+            if was_enabled:
+                gc.enable()
             self._cycling = None
             self._in_cycle.release()
 
@@ -293,15 +295,3 @@ class Engine(CycleEngine):
                 except Exception as error:
                     # What stops a retry, such as a full disk, stops the next cycle too, and is reported there.
                     self.say(reason_of(error))
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Have Python collect garbage only afterwards: with ten thousand queries, that would be a quarter of its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

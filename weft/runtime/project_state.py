@@ -155,23 +155,23 @@ class ProjectState:
 
     # -- before a start -----------------------------------------------------------------------------------------------
 
-    def check_sources(self, *, named: bool) -> None:
-        """Refuse to change between named and unnamed sources: Spark knows them so for the life of a checkpoint."""
+    def fit_sources(self, *, named: bool) -> str | None:
+        """Make Spark's checkpoint fit the newest commit, and the cycle that was begun after it; what was done.
+
+        To change between named and unnamed sources is refused: Spark knows them so for the life of a checkpoint.
+        """
         if self.storage.exists("sources.json"):
             _refuse_other_sources(self.storage.read_record("sources.json")["named"], named)
         elif self.last.cycle >= 0:
             raise damaged(self.storage.path("sources.json"), "is missing")
         else:
             self.storage.write_record("sources.json", {"named": named})
-
-    def fit_checkpoint(self, *, may_write: bool) -> str | None:
-        """Make Spark's checkpoint fit the newest commit, and the cycle that was begun after it; what was done."""
         if self.last.cycle < 0 and not self.storage.names(CHECKPOINT):
             return None
         interval = int(str(self._spark.conf.get("spark.sql.streaming.fileSource.log.compactInterval")))
         begun = None if self.intent is None else self.intent.offsets
         checkpoint = Checkpoint(self.storage, interval)
-        return checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=may_write)
+        return checkpoint.fit(self.last.cycle, self.last.offsets, begun, may_write=named)
 
 
 def _check_catalog(catalog: Catalog, last: Commit, intent: Intent | None) -> None:
