@@ -124,7 +124,7 @@ def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom)
     with pytest.raises(SourceError, match="stream 's' cannot be read: the path 'data/s' lies outside"):
         sources(spark, {1: catalog.get(Stream, "s")}, {}, base / "replay", allowed=allowed)
     with pytest.raises(SourceError, match="table 't' cannot be read: the path 'data/t' lies outside"):
-        TableSnapshots(spark, spark, {}, allowed, print).snapshots({1: catalog.get(Table, "t")})
+        TableSnapshots(spark, spark, {}, allowed, print).snapshot(1, catalog.get(Table, "t"))
     with pytest.raises(SinkError, match="the path 'out/q' lies outside"):
         take_folder(spark, catalog, catalog.query("q"))
     assert list((base / "outside").iterdir()) == []

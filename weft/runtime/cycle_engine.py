@@ -17,15 +17,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from weft.catalog import Catalog
-from weft.plan.query_list import restricted, with_read
 from weft.runtime.cycle import Answered, CycleRunner
-from weft.runtime.islands import Islands, island_plan, shared_part
+from weft.runtime.islands import Islands, shared_part
 from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
 from weft.runtime.queries_in_error import QueriesInError, evicted
 from weft.runtime.recorder import Progress, Recorder, progress_of
 from weft.runtime.sinks.dead_letter import write_file_letters
-from weft.runtime.sinks.publishing import PublishedRows, RowPublisher, published_rows
+from weft.runtime.sinks.publishing import RowPublisher, published_rows
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
 from weft.runtime.sources import bad_files, shedding
@@ -153,7 +152,7 @@ class CycleEngine:
         known = of_present_queries(last.waiting, plan.number_of)
         commit = replace(commit, waiting=self.in_error.deliver(cycle, plan, answers, known))
         if self.publisher is not None:
-            self.publisher.write(cycle, self._published(spec, commit, answers))
+            self.publisher.write(cycle, published_rows(plan, commit, answers))
         self._on_step("commit", cycle)
         commit = self._state.commit(commit)
         self._runner.committed(commit)
@@ -295,15 +294,3 @@ class CycleEngine:
         self._on_step("hold", commit.cycle)
         held = self._islands.hold(batch, spec, commit)
         return self._islands.limited(replace(commit, held=(*commit.held, held)))
-
-    def _published(self, spec: CycleSpec, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
-        """What is published after a cycle, also of islands that have caught up."""
-        shared = shared_part(spec.plan, commit.islands)
-        found = published_rows(shared, commit, answers)
-        for island in commit.islands.values():
-            if island.trouble is None:
-                own = {name: table for name, table in answers.items() if name in island.members}
-                part, _ = island_plan(spec.plan, island)
-                members = {each.name for each in part.queries} & set(island.members)
-                found += published_rows(restricted(part, with_read(part, members)), island.commit, own)
-        return found

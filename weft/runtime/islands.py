@@ -92,9 +92,9 @@ class Islands:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
         plan, blocked = island_plan(spec.plan, island)
         intent = spec.intent
-        tables = zip(plan.table_numbers, plan.tables, strict=True)
-        unread = {number: each for number, each in tables if each.name not in intent.tables}
-        intent = replace(intent, tables={**intent.tables, **self.tables.snapshots(unread)})
+        numbered = zip(plan.table_numbers, plan.tables, strict=True)
+        unread = {each.name: self.tables.snapshot(at, each) for at, each in numbered if each.name not in intent.tables}
+        intent = replace(intent, tables={**intent.tables, **unread})
         runner = self._runner(key, island.commit)
         self.on_step("island", spec.cycle)
         answered = runner.run(batch, CycleSpec(spec.cycle, plan, intent), island.commit)

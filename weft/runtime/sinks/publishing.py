@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from weft.algebra import Query, Sink
-from weft.plan.event_time import Clock
+from weft.plan.event_time import Clock, EventTime
 from weft.plan.query_list import QueryList
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import event_time_after
@@ -53,16 +53,20 @@ def is_published(query: Query) -> bool:
 
 
 def published_rows(plan: QueryList, commit: Commit, answers: Mapping[str, pa.Table]) -> list[PublishedRows]:
-    """The rows to publish after a cycle."""
-    published = [each for each in plan.queries if is_published(each)]
-    if not published:
-        return []
-    event_time = event_time_after(commit, plan)
+    """The rows to publish after a cycle: of the shared plan, and of islands that have caught up."""
+    apart = {name: each for each in commit.islands.values() for name in each.members}
+    times: dict[int, EventTime] = {}
     found = []
-    for each in published:
-        assert each.sink is not None
-        named = dict(each.sink.options)
-        watermark = event_time.watermark(each.relation)
+    for each in plan.queries:
+        island = apart.get(each.name)
+        if each.sink is None or each.sink.format != _FORMAT:
+            continue
+        if island is not None and (island.trouble is not None or each.name in island.blocked):
+            continue
+        state = commit if island is None else island.commit
+        if id(state) not in times:
+            times[id(state)] = event_time_after(state, plan)
+        named, watermark = dict(each.sink.options), times[id(state)].watermark(each.relation)
         rows = answers.get(each.name)
         found.append(PublishedRows(named["stream"], int(named["epoch"]), int(named["part"]), rows, watermark))
     return found

@@ -80,23 +80,22 @@ class TableSnapshots:
             if f"{_FOLDER}/{name}".removesuffix(".json") not in needed:
                 self._storage.delete(f"{_FOLDER}/{name}")
 
-    def snapshots(self, tables: Mapping[int, Table]) -> dict[str, Segment]:
-        """The snapshots of some tables, by name; one that was created since the start is read now."""
-        for number, table in tables.items():
-            if number not in self._taken:
-                self._taken[number] = self._snapshot(number, table)
-        return {table.name: self._taken[number] for number, table in tables.items()}
-
     def found(self, tables: Mapping[int, Table]) -> tuple[dict[str, Segment], dict[str, str]]:
         """The snapshots of the tables that can be read, by name, and what is wrong with the others."""
         snapshots: dict[str, Segment] = {}
         wrong: dict[str, str] = {}
         for number, table in tables.items():
             try:
-                snapshots |= self.snapshots({number: table})
+                snapshots[table.name] = self.snapshot(number, table)
             except SourceError as error:
                 wrong[table.name] = str(error)
         return snapshots, wrong
+
+    def snapshot(self, number: int, table: Table) -> Segment:
+        """The snapshot of a table; one that was created since the start is read now."""
+        if number not in self._taken:
+            self._taken[number] = self._snapshot(number, table)
+        return self._taken[number]
 
     def _snapshot(self, number: int, table: Table) -> Segment:
         """The rows of a table as they are now: from the state directory, if it has them."""
@@ -141,7 +140,8 @@ class TableSnapshots:
         """The rows of a table, and what distinguishes them from those it had, or will have, at other times."""
         given = self._given.get(table.name)
         if isinstance(given, pa.Table):
-            return self._spark.createDataFrame(given), _hash_of(given)
+            digest = blake2b(streamed(given.combine_chunks()), digest_size=16).hexdigest()
+            return self._spark.createDataFrame(given), digest
         # What a DataFrame will give cannot be known: it is read at each start.
         if given is not None:
             return in_session(self._spark, given), secrets.token_hex(8)
@@ -258,7 +258,3 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
 
 def _rows(count: int) -> str:
     return f"{count} row{'s' * (count != 1)}"
-
-
-def _hash_of(rows: pa.Table) -> str:
-    return blake2b(streamed(rows.combine_chunks()), digest_size=16).hexdigest()

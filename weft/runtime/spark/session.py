@@ -73,8 +73,16 @@ _LOCAL = {
 
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 _FACTORY = "spark.sql.codegen.factoryMode"
-#: How many times as often as usual a method is called before Java compiles it.
-_CALLS_BEFORE_COMPILING = 5
+#: Options of Java, by words in those that the user chooses in their place.
+_JAVA = {
+    # Spark plans every cycle with thousands of methods, each of them called a few times. To compile all that as early
+    # as usual takes more time than it saves for the first hundreds of cycles; what rows go through is hot all the same.
+    "CompileThreshold|Tiered": "-XX:CompileThresholdScaling=5",
+    # A Java that has run out of memory may go on with some of its threads dead, and never answer.
+    "OnOutOfMemoryError": "-XX:+ExitOnOutOfMemoryError",
+    # Spark's classes take this much in the end; Java would collect all garbage each time it needs more for them.
+    "MetaspaceSize": "-XX:MetaspaceSize=256m",
+}
 
 _MASTERS = ("local", "local[", "local-cluster[", "spark://", "yarn", "k8s://")
 
@@ -138,21 +146,13 @@ def _started(master: str, chosen: dict[str, str], log: Path | None) -> SparkSess
     # PySpark itself reads the interpreter of executors from the environment alone.
     chosen_python = chosen.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_PYTHON"] = chosen_python
-    options = [java.option(log), chosen.get(java.OPTIONS, "")]
-    if master.startswith("local") and "-XX:+Use" not in options[-1]:
+    own = chosen.get(java.OPTIONS, "")
+    options = [java.option(log), own]
+    options += [option for words, option in _JAVA.items() if not any(word in own for word in words.split("|"))]
+    if master.startswith("local") and "-XX:+Use" not in own:
         # Cycles leave much garbage and have no need of short pauses; collecting beside them costs a tenth of all time.
         options.append("-XX:+UseParallelGC")
-    if "CompileThreshold" not in options[1] and "Tiered" not in options[1]:
-        # Spark plans every cycle with thousands of methods, each of them called a few times. To compile all that takes
-        # more time than it saves for the first hundreds of cycles; what rows go through is hot enough all the same.
-        options.append(f"-XX:CompileThresholdScaling={_CALLS_BEFORE_COMPILING}")
-    if "OnOutOfMemoryError" not in options[1]:
-        # A Java that has run out of memory may go on with some of its threads dead, and never answer.
-        options.append("-XX:+ExitOnOutOfMemoryError")
-    if "MetaspaceSize" not in options[1]:
-        # Spark's classes take this much in the end; Java would collect all garbage each time it needs more for them.
-        options.append("-XX:MetaspaceSize=256m")
-    if "Archive" not in options[1]:
+    if "Archive" not in own:
         options.append(java.archive_options(java.archive()))
     chosen = {**chosen, java.OPTIONS: " ".join(option for option in options if option)}
     builder = SparkSession.builder.appName("weft").master(master)
