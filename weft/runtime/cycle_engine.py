@@ -23,10 +23,9 @@ from weft.runtime.plans import Plans
 from weft.runtime.project_state import ProjectState
 from weft.runtime.queries_in_error import QueriesInError, evicted
 from weft.runtime.recorder import Progress, Recorder, progress_of
-from weft.runtime.sinks.dead_letter import write_file_letters
 from weft.runtime.sinks.publishing import RowPublisher, published_rows
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
-from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
+from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries, write_file_letters
 from weft.runtime.sources import bad_files, shedding
 from weft.runtime.sources.bad_files import Faults, together
 from weft.runtime.sources.batches import Batch

@@ -6,6 +6,8 @@ gets a cycle at least once.
 
 What a sink does not take waits on disk until it does. The answers of a query reach its sink in the order of cycles:
 later ones wait behind those that wait.
+
+Rows that took part in nothing go to the dead letter, with the reason.
 """
 
 from __future__ import annotations
@@ -13,20 +15,25 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from weft.algebra import Query
+from weft.algebra import Query, Stream
 from weft.arrays.arrow_types import streamed, table_of
 from weft.catalog import Catalog
+from weft.expressions.spark_expressions import column
+from weft.runtime.columnar.rows import CORRUPT, slots, slots_of
 from weft.runtime.engine_errors import SinkError, StorageError
 from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
 from weft.runtime.spark.spark_failures import reason_of
@@ -60,8 +67,8 @@ def print_answers(name: str, table: pa.Table, cycle: int) -> None:
 
     # Texts, since rich takes square brackets in a str for its own marks.
     shown = Table(title=Text(f"{name}, cycle {cycle}"), title_justify="left")
-    for column in table.column_names:
-        shown.add_column(Text(column))
+    for heading in table.column_names:
+        shown.add_column(Text(heading))
     for row in _rows(table.slice(0, 20)):
         shown.add_row(*(Text("" if value is None else str(value)) for value in row))
     more = [f"… and {table.num_rows - 20} more"] if table.num_rows > 20 else []
@@ -253,3 +260,65 @@ class SinkOutbox:
 def of_present_queries(waiting: Mapping[str, Waiting], number_of: Mapping[str, int]) -> dict[str, Waiting]:
     """The records of queries that are still registered."""
     return {name: each for name, each in waiting.items() if number_of.get(name) == each.number}
+
+
+# -- rows that took part in nothing ------------------------------------------------------------------------------------
+
+#: Characters of a stream's name that the name of a folder has at most.
+_LONGEST_NAME = 100
+
+
+def _letters_of(stream: str) -> str:
+    """The folder with the dead letters of a stream: its name, in which all but letters, digits, _ and - is %-quoted.
+
+    A long one ends in a hash.
+    """
+    name = quote(stream, safe="").replace(".", "%2E").replace("~", "%7E")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}-{blake2b(stream.encode(), digest_size=8).hexdigest()}"
+    return f"dead-letter/{name}"
+
+
+def write_dead_letters(
+    spark: SparkSession, storage: Storage, stream: Stream, index: int, path: str, cycle: int
+) -> None:
+    """Write the rows of a cycle that were set aside as JSON lines, under the cycle's number."""
+    listed = ", ".join(f"{slot} {type_}" for slot, type_ in slots_of([stream]).items())
+    schema = f"{listed}, {CORRUPT} STRING, reason STRING"
+    kept = spark.read.schema(schema).parquet(storage.path(f"{path}/stream={index}")).where(F.col("reason") != "none")
+    named = zip(slots(stream.fields), stream.fields, strict=True)
+    row = F.struct(*(F.col(slot).alias(field.name) for slot, field in named))
+    letters = kept.select(F.col("reason"), F.col(CORRUPT).alias("text"), F.lit(cycle).alias("cycle"), row.alias("row"))
+    _write(letters, storage, f"{_letters_of(stream.name)}/{cycle:012d}")
+
+
+def write_file_letters(storage: Storage, stream: str, faults: Mapping[str, str], cycle: int) -> None:
+    """Write the files of a cycle that were set aside, with the reasons by path, as JSON lines."""
+    letters = [
+        {"reason": "file set aside", "file": path, "text": fault, "cycle": cycle} for path, fault in faults.items()
+    ]
+    lines = "".join(json.dumps(letter, ensure_ascii=False) + "\n" for letter in letters)
+    storage.write_bytes(f"{_letters_of(stream)}/{cycle:012d}-files/files.json", lines.encode())
+
+
+def write_late_letters(
+    rows: DataFrame, stream: Stream, losers: Mapping[str, Sequence[str]], storage: Storage, cycle: int
+) -> None:
+    """Write the rows of a stream's log that some queries lose, each with the names of these queries, as JSON lines.
+
+    `losers` has by query the conditions, as Spark SQL, of the rows that it loses.
+    """
+    lost = [F.when(F.expr(" OR ".join(conditions)), F.lit(name)) for name, conditions in losers.items()]
+    row = F.struct(*(F.col(column(i)).alias(each.name) for i, each in enumerate(stream.fields)))
+    letters = rows.select(
+        F.lit("late for some").alias("reason"),
+        F.array_compact(F.array(*lost)).alias("queries"),
+        F.lit(cycle).alias("cycle"),
+        row.alias("row"),
+    ).where(F.size("queries") > 0)
+    _write(letters, storage, f"{_letters_of(stream.name)}/{cycle:012d}-late-for-some")
+
+
+def _write(letters: DataFrame, storage: Storage, path: str) -> None:
+    letters.coalesce(1).write.mode("overwrite").json(storage.path(path))
+    storage.persist(path)
