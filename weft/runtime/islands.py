@@ -38,7 +38,6 @@ from weft.runtime.state.commits import (
     Held,
     HeldCycle,
     Island,
-    StreamState,
     Trouble,
     held_record,
     held_rows,
@@ -91,23 +90,18 @@ class Islands:
     ) -> tuple[Island, dict[str, pa.Table]]:
         """Evaluate a cycle of an island: its new state, and the answers of its members."""
         plan, blocked = island_plan(spec.plan, island)
-        intent = spec.intent
-        numbered = zip(plan.table_numbers, plan.tables, strict=True)
+        intent, numbered = spec.intent, zip(plan.table_numbers, plan.tables, strict=True)
         unread = {each.name: self.tables.snapshot(at, each) for at, each in numbered if each.name not in intent.tables}
         intent = replace(intent, tables={**intent.tables, **unread})
-        runner = self._runner(key, island.commit)
+        runner, at = self._runners.pop(key, (None, None))
+        if runner is None or at != island.commit.cycle:
+            runner = self._new_runner(island.commit, Folders(key))
         self.on_step("island", spec.cycle)
         answered = runner.run(batch, CycleSpec(spec.cycle, plan, intent), island.commit)
         self._runners[key] = runner, spec.cycle
         own = {name: table for name, table in answered.answers.items() if name in island.members}
         after = replace(island, commit=answered.commit, blocked=tuple(sorted(blocked)), is_anew=False)
         return after, own
-
-    def _runner(self, key: str, state: Commit) -> CycleRunner:
-        known = self._runners.pop(key, None)
-        if known is not None and known[1] == state.cycle:
-            return known[0]
-        return self._new_runner(state, Folders(key))
 
     def _new_runner(self, state: Commit, folders: Folders) -> CycleRunner:
         """A runner that begins with a state and shares nothing with others but files."""
@@ -213,7 +207,10 @@ class Islands:
             for key, island in islands.items():
                 if island.commit.cycle < dropped:
                     streams = commit.streams if dropped == commit.cycle else self._record(dropped).streams
-                    islands[key] = _restarted(island, dropped, streams)
+                    # It begins after the cycle that it lacks like a query that is created then.
+                    state, first = Commit(dropped, island.commit.plan, streams), island.commit.cycle + 1
+                    lost = lost_with(lost_with(island.lost, first), dropped)
+                    islands[key] = replace(island, commit=state, is_anew=True, lost=lost)
         return without_passed_cycles(replace(commit, held=tuple(held), islands=islands))
 
 
@@ -292,15 +289,6 @@ def island_plan(plan: QueryList, island: Island) -> tuple[QueryList, set[str]]:
 def _roots(plan: QueryList, island: Island) -> set[str]:
     number_of = plan.number_of
     return {name for name, number in island.roots.items() if number_of.get(name) == number}
-
-
-def _restarted(island: Island, dropped: int, streams: Mapping[str, StreamState]) -> Island:
-    """An island that lacks the rows up to a cycle, and begins after it like a query that is created then."""
-    lost = island.lost
-    for cycle in (island.commit.cycle + 1, dropped):
-        lost = lost_with(lost, cycle)
-    state = Commit(dropped, island.commit.plan, streams)
-    return replace(island, commit=state, is_anew=True, lost=lost)
 
 
 def without_passed_cycles(commit: Commit) -> Commit:

@@ -10,7 +10,7 @@ as it takes: the queries are halved until those are known that fail without the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -103,11 +103,13 @@ class QueriesInError:
         while (island := self.last.islands[key]).trouble is not None:
             last = self.last
             cycle = next((each.cycle for each in last.held if each.cycle > island.commit.cycle), None)
-            wrong = self._unreadable(island) if cycle is None else None
-            if wrong is not None:
-                self._commit_island(key, replace(island, trouble=island.trouble.again(wrong)))
-                return
             if cycle is None:
+                # What it will read in the next cycle.
+                plan = self.plans.current()
+                parts = [island_plan(plan, each)[0] for each in islands_in(plan, {"": island}).values()]
+                for wrong in self._tables(plan, parts)[1].values():
+                    self._commit_island(key, replace(island, trouble=island.trouble.again(wrong)))
+                    return
                 self._commit_island(key, replace(island, trouble=None))
                 self.say(f"{_listed(island.members)} no longer in error")
             elif done == most:
@@ -121,32 +123,12 @@ class QueriesInError:
                     self._commit_island(key, after)
                     return
                 present = {name: table for name, table in answers.items() if running.get(name) == plan.number_of[name]}
-                self._deliver_late(key, after, plan, present, of_present_queries(self.last.waiting, running))
+                if any(is_published(each) for each in plan.queries if each.name in present):
+                    # Subscribers take rows in the order of cycles, and are past this one.
+                    after = replace(after, lost=lost_with(after.lost, cycle))
+                known = of_present_queries(self.last.waiting, running)
+                self._commit_island(key, after, self.deliver(cycle, plan, present, known, key))
                 done += 1
-
-    def _unreadable(self, island: Island) -> str | None:
-        """What is wrong with a table that an island will read in the next cycle; None if all can be read."""
-        plan = self.plans.current()
-        for each in islands_in(plan, {"": island}).values():
-            part, _ = island_plan(plan, each)
-            _, wrong = self.islands.tables.found(dict(zip(part.table_numbers, part.tables, strict=True)))
-            return next(iter(wrong.values()), None)
-        return None
-
-    def _deliver_late(
-        self,
-        key: str,
-        island: Island,
-        plan: QueryList,
-        answers: Mapping[str, pa.Table],
-        waiting: Mapping[str, Waiting],
-    ) -> None:
-        """Deliver what an island has answered for a cycle that was held for it, and commit that it has."""
-        cycle = island.commit.cycle
-        if any(is_published(each) for each in plan.queries if each.name in answers):
-            # Subscribers take rows in the order of cycles, and are past this one.
-            island = replace(island, lost=lost_with(island.lost, cycle))
-        self._commit_island(key, island, self.deliver(cycle, plan, answers, waiting, key))
 
     def _commit_island(self, key: str, island: Island, waiting: Mapping[str, Waiting] | None = None) -> None:
         last = self.last
@@ -192,11 +174,7 @@ class QueriesInError:
         beside = [
             island_plan(plan, each)[0] for each in islands_in(plan, self.last.islands).values() if each.trouble is None
         ]
-        needed = {each.name for part in (shared, *beside) for each in part.tables}
-        tables = {
-            number: each for number, each in zip(plan.table_numbers, plan.tables, strict=True) if each.name in needed
-        }
-        snapshots, wrong = self.islands.tables.found(tables)
+        snapshots, wrong = self._tables(plan, (shared, *beside))
         evicted: dict[str, str] = {}
         for query in shared.queries if wrong else ():
             read = tables_of(query)
@@ -204,6 +182,12 @@ class QueriesInError:
             if sentences:
                 evicted[query.name] = sentences[0]
         return snapshots, evicted
+
+    def _tables(self, plan: QueryList, parts: Iterable[QueryList]) -> tuple[dict[str, Segment], dict[str, str]]:
+        """The snapshots of the tables that parts of a plan read, by name, and what is wrong with those without one."""
+        needed = {each.name for part in parts for each in part.tables}
+        numbered = zip(plan.table_numbers, plan.tables, strict=True)
+        return self.islands.tables.found({number: each for number, each in numbered if each.name in needed})
 
     def announce(self, evicted: Mapping[str, str]) -> None:
         for sentence in dict.fromkeys(evicted.values()):
