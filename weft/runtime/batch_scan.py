@@ -204,7 +204,11 @@ class DirectScan(_Scan):
             unknown = {index: each for index, each in self.streams.items() if each.name not in self._seen}
             read = ((index, each) for index, each in self.streams.items() if each.name in self._lossy)
             losing = {index: each for index, each in read if self.watermark(each) is not None}
-            found = self._answered(unknown | losing)
+            # What stages have asked for, and the measures of some streams, in one job.
+            texts = [text for text, _ in self._asked.values()]
+            if measured := unknown | losing:
+                texts.append(measures_of(measured, {index: self._view(index) for index in measured}))
+            found = self._spark.collected(texts, compiled=True)
             if not self._are_good(found, unknown, losing):
                 return None
             if spec.intent.keeps_late_rows and any(self._late.values()):
@@ -228,13 +232,6 @@ class DirectScan(_Scan):
             lowest={log: each.least for log, each in seen_logs.items() if each.least is not None},
             late={name: count for name, count in self._late.items() if count},
         )
-
-    def _answered(self, measured: Mapping[int, Stream]) -> dict[str, pa.Table]:
-        """What stages have asked for, and the measures of some streams, in one job."""
-        texts = [text for text, _ in self._asked.values()]
-        if measured:
-            texts.append(measures_of(measured, {index: self._view(index) for index in measured}))
-        return self._spark.collected(texts, compiled=True)
 
     def _are_good(
         self, found: Mapping[str, pa.Table], unknown: Mapping[int, Stream], losing: Mapping[int, Stream]

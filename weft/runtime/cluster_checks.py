@@ -8,7 +8,8 @@ not share the state directory would write to a disk of their own.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from secrets import token_hex
 from typing import Any, TypeAlias
 
@@ -130,32 +131,30 @@ class StorageProbe:
         spark.conf.set("spark.sql.leafNodeDefaultParallelism", tasks)
         spark.conf.set("spark.sql.optimizer.singleTaskExecution.enabled", "false")
         lines = sorted(f"{token} {task}" for task in range(tasks))
+        rows = spark.range(0, tasks, 1, tasks).select(F.concat_ws(" ", F.lit(token), "id").alias("value"))
         try:
-            self._read_by_executors(spark, f"{folder}/driver", lines)
-            self._written_by_executors(spark, f"{folder}/executors", token, lines)
+            for task, line in enumerate(lines):
+                self._storage.write_bytes(f"{folder}/driver/{task}", line.encode())
+            with self._failing("an executor cannot read what the driver has written"):
+                read = [row.value for row in spark.read.text(self._storage.path(f"{folder}/driver")).collect()]
+            if sorted(read) != lines:
+                raise self._not_shared("an executor reads other files than the driver has written")
+            with self._failing("an executor cannot write to it"):
+                rows.write.text(self._storage.path(f"{folder}/executors"))
+            names = [name for name in self._storage.names(f"{folder}/executors") if name.startswith("part-")]
+            files = [self._storage.read_bytes(f"{folder}/executors/{name}") for name in names]
+            written = b"".join(files).decode().splitlines()
+            if sorted(written) != lines:
+                raise self._not_shared(f"the driver finds {len(written)} of {tasks} files that executors have written")
         finally:
             self._storage.delete(_FOLDER)
 
-    def _read_by_executors(self, spark: SparkSession, folder: str, lines: Sequence[str]) -> None:
-        for task, line in enumerate(lines):
-            self._storage.write_bytes(f"{folder}/{task}", line.encode())
+    @contextmanager
+    def _failing(self, wrong: str) -> Iterator[None]:
         try:
-            read = [row.value for row in spark.read.text(self._storage.path(folder)).collect()]
+            yield
         except (PySparkException, Py4JJavaError) as error:
-            raise self._not_shared("an executor cannot read what the driver has written") from error
-        if sorted(read) != lines:
-            raise self._not_shared("an executor reads other files than the driver has written")
-
-    def _written_by_executors(self, spark: SparkSession, folder: str, token: str, lines: Sequence[str]) -> None:
-        rows = spark.range(0, len(lines), 1, len(lines)).select(F.concat_ws(" ", F.lit(token), "id").alias("value"))
-        try:
-            rows.write.text(self._storage.path(folder))
-        except (PySparkException, Py4JJavaError) as error:
-            raise self._not_shared("an executor cannot write to it") from error
-        names = [name for name in self._storage.names(folder) if name.startswith("part-")]
-        written = b"".join(self._storage.read_bytes(f"{folder}/{name}") for name in names).decode().splitlines()
-        if sorted(written) != lines:
-            raise self._not_shared(f"the driver finds {len(written)} of {len(lines)} files that executors have written")
+            raise self._not_shared(wrong) from error
 
     def _not_shared(self, wrong: str) -> StorageError:
         return StorageError(

@@ -119,10 +119,8 @@ class _HadoopFile:
 #: One file of a stream or table.
 SourceFile: TypeAlias = _LocalFile | _HadoopFile
 
-
 #: The decimal digits of integers by their bits, as Spark counts them.
 _DIGITS = {8: 10, 16: 10, 32: 10, 64: 20}
-
 _BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64}
 
 
@@ -143,7 +141,11 @@ def is_exact(declared: DataType, found: pa.DataType, format_: str) -> bool:
             # Spark reads a UINT32 as a DOUBLE below zero.
             return arrow.is_float32(found) or arrow.is_float64(found) or _is_integer_within(found, 32)
         case Kind.DECIMAL:
-            return _fits_decimal(declared, found)
+            whole = declared.precision - declared.scale
+            if arrow.is_signed_integer(found):
+                return whole >= _DIGITS[found.bit_width]
+            fits = arrow.is_decimal(found) and found.precision - found.scale <= whole and found.scale <= declared.scale
+            return bool(fits)
         case Kind.STRING:
             # Some writers of Parquet do not say that bytes are text. Spark gives bytes in ORC as hex digits.
             return is_text or (format_ == "parquet" and arrow.is_binary(found))
@@ -161,15 +163,6 @@ def _is_integer_within(found: pa.DataType, bits: int) -> bool:
     if arrow.is_signed_integer(found):
         return bool(found.bit_width <= bits)
     return bool(arrow.is_unsigned_integer(found) and found.bit_width < bits)
-
-
-def _fits_decimal(declared: DataType, found: pa.DataType) -> bool:
-    whole = declared.precision - declared.scale
-    if arrow.is_signed_integer(found):
-        return whole >= _DIGITS[found.bit_width]
-    if arrow.is_decimal(found):
-        return bool(found.precision - found.scale <= whole and found.scale <= declared.scale)
-    return False
 
 
 #: Bytes at the end of a file that mostly hold its schema, and that always do; the longest line of a header.
