@@ -18,9 +18,9 @@ from tests.support.peers import arrow_table, as_values, difference
 from weft.algebra import Field, Kind, Relation, Stream, Table, Value
 from weft.catalog import Catalog
 from weft.loom import Loom
-from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory
+from weft.runtime.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.stages.joins.stage import JoinStage
 

@@ -23,8 +23,7 @@ from pyspark.sql import functions as F
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.columnar.packed_selects import Packed
-from weft.runtime.columnar.rows import CLOCK, CORRUPT, clock_sql, columns
+from weft.runtime.rows import CLOCK, CORRUPT, Packed, clock_sql, columns
 from weft.runtime.sinks.sinks import parquet_file, write_dead_letters, write_late_letters
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.row_judging import (

@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 
 from weft.catalog import Catalog
 from weft.plan.query_list import QueryList, restricted, with_read, with_readers, without
-from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.cycle import CycleRunner
 from weft.runtime.engine_errors import EngineError
+from weft.runtime.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots

@@ -27,8 +27,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from weft.algebra import Stream
 from weft.expressions.spark_expressions import quoted, spark_type
-from weft.runtime.columnar.rows import CORRUPT, slots_of
 from weft.runtime.engine_errors import SourceError
+from weft.runtime.rows import CORRUPT, slots_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 from weft.runtime.sources.stream_sources import TEXTUAL, declared, reading_options, tagging

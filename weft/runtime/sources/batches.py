@@ -23,8 +23,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream
 from weft.expressions.spark_expressions import column
-from weft.runtime.columnar.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.engine_errors import EngineError
+from weft.runtime.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.sources import replay
 from weft.runtime.sources.stream_sources import Sources, declared, tagging
 from weft.runtime.spark.session import union_of

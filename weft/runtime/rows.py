@@ -13,12 +13,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from weft.algebra import Field, Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.expressions.spark_expressions import column, spark_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Type = TypeVar("Type", bound=Hashable)
 
@@ -97,3 +101,50 @@ def log_schema(fields: Sequence[Field], *, tagged: bool = False) -> str:
     names = slots(fields) if tagged else [column(position) for position in range(len(fields))]
     own = [f"{name} {spark_type(field.type)}" for name, field in zip(names, fields, strict=True)]
     return ", ".join([*own, f"{CLOCK} BIGINT", f"{ARRIVAL} BIGINT", f"{BEFORE} BIGINT"])
+
+
+# -- many selects in one Spark job, as one UNION ALL -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A select over its columns c0, c1, …, by a name of its own."""
+
+    name: str
+    fields: tuple[Field, ...]
+    text: str
+
+    @property
+    def types(self) -> list[str]:
+        return [spark_type(field.type) for field in self.fields]
+
+
+def pack(selects: Sequence[Packed]) -> str:
+    """One select with the rows of all, each with the number of its select."""
+    slots = typed_slots_of_all(each.types for each in selects)
+    return " UNION ALL ".join(_in_slots(number, each, slots) for number, each in enumerate(selects))
+
+
+def _in_slots(number: int, select: Packed, slots: Sequence[tuple[str, int]]) -> str:
+    own = {slot: column(position) for position, slot in enumerate(typed_slots(select.types))}
+    listed = [f"{own.get(slot, f'CAST(NULL AS {slot[0]})')} AS x{index}" for index, slot in enumerate(slots)]
+    return f"SELECT {', '.join([f'{number} AS q', *listed])} FROM ({select.text})"
+
+
+def unpacked(selects: Sequence[Packed], table: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each select that has any, with its own column names, from the result of the packed select."""
+    # Not with the module: statistics need nothing of it but names.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from weft.arrays.arrow_types import to_outside
+
+    index = {slot: f"x{index}" for index, slot in enumerate(typed_slots_of_all(each.types for each in selects))}
+    result = {}
+    for number, each in enumerate(selects):
+        rows = table.filter(pc.equal(table["q"], number))
+        if rows.num_rows:
+            columns = zip(typed_slots(each.types), each.fields, strict=True)
+            arrays = [to_outside(rows[index[slot]], field.type) for slot, field in columns]
+            result[each.name] = pa.table(arrays, names=[field.name for field in each.fields])
+    return result
