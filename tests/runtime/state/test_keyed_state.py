@@ -17,7 +17,7 @@ from weft.plan.log_ids import LogId, LogKind
 from weft.runtime.state import store as rules
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.storage import Storage
-from weft.runtime.state.store import Block, DriverHost, Order, StateStore
+from weft.runtime.state.store import Block, DriverHost, StateStore
 
 NODES = [LogId(LogKind.VALUES, str(number)) for number in range(3)]
 
@@ -73,7 +73,7 @@ def test_a_warm_copy_is_what_is_committed_through_failures_and_restarts(
     model: dict[LogId, dict[str, int]] = {node: {} for node in NODES}
     committed = -1
     for attempt, (given_words, ends) in enumerate(happened):
-        host.begin(committed, (Order(node, logs.get(node, ()), lambda known: known or Counts()) for node in NODES))
+        host.begin(committed, logs, dict.fromkeys(NODES, lambda known: known or Counts()))
         assert {node: host[node].counts for node in host} == model
         after = {node: dict(counts) for node, counts in model.items()}
         for node, some in given_words.items():
@@ -92,9 +92,9 @@ def test_a_warm_copy_is_what_is_committed_through_failures_and_restarts(
 
 def test_a_node_that_is_gone_is_not_in_memory() -> None:
     host: DriverHost[Counts] = DriverHost(StateStore(cast(Storage, Disk())))
-    host.begin(-1, (Order(node, (), lambda known: known or Counts()) for node in NODES))
+    host.begin(-1, {}, dict.fromkeys(NODES, lambda known: known or Counts()))
     host.commit(0)
-    host.begin(0, (Order(node, (), lambda known: known or Counts()) for node in NODES[:1]))
+    host.begin(0, {}, dict.fromkeys(NODES[:1], lambda known: known or Counts()))
     assert list(host) == NODES[:1]
     assert NODES[1] not in host
 

@@ -14,7 +14,7 @@ Rows that Spark reads, also on executors, are in files of their own, since its r
 
 In memory, a host has a warm copy of what the segments of a node hold, so that the next cycle costs what is new:
 
-    order       what is committed: the segments of the node. A host knows nothing else of the state
+    segments    what is committed of the node. A host knows nothing else of the state
     change      what a cycle adds to the log, which is true when the commit record names it
 
 A warm copy that has computed a cycle is torn, and is made again from segments, unless that cycle is the next one to be
@@ -23,10 +23,10 @@ committed. Nothing in a `KeyedState` needs Spark: an executor could host a node,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
@@ -194,61 +194,48 @@ State = TypeVar("State", bound=KeyedState)
 Answers = TypeVar("Answers")
 
 
-@dataclass(frozen=True)
-class Order(Generic[State]):
-    """What a host is asked to have: the state of a node, as the `committed` segments say.
-
-    `make` gives their state, from the warm copy as of the last commit if there is one; without one, it is restored.
-    """
-
-    node: LogId
-    committed: tuple[Segment, ...]
-    make: Callable[[State | None], State]
-
-
-class DriverHost(Generic[State]):
-    """The warm copies of nodes in the driver."""
+class DriverHost(dict[LogId, State]):
+    """The warm copies of nodes in the driver: the state of each, as committed segments say."""
 
     def __init__(self, store: StateStore) -> None:
+        super().__init__()
         self._store = store
-        self._orders: dict[LogId, Order[State]] = {}
-        self._copies: dict[LogId, State] = {}
+        self._committed: dict[LogId, Sequence[Segment]] = {}
         self._added: dict[LogId, Block | None] = {}
         #: The cycle that the copies are the state after; None while one is under way.
         self._cycle: int | None = None
 
-    def begin(self, last_cycle: int, orders: Iterable[Order[State]]) -> None:
-        """Have the state of some nodes after the last commit, and of no others."""
-        known = self._copies if self._cycle == last_cycle else {}
-        self._orders = {each.node: each for each in orders}
-        self._copies, self._added, self._cycle = {}, {}, None
-        for node, order in self._orders.items():
-            copy = self._copies[node] = order.make(known.get(node))
+    def begin(
+        self,
+        last_cycle: int,
+        logs: Mapping[LogId, Sequence[Segment]],
+        nodes: Mapping[LogId, Callable[[State | None], State]],
+    ) -> None:
+        """Have the state of some nodes after the last commit, with its `logs`, and of no others.
+
+        A node's state is made from the warm copy as of the last commit if there is one; without one, it is restored.
+        """
+        known = dict(self) if self._cycle == last_cycle else {}
+        self.clear()
+        self._committed, self._added, self._cycle = {node: logs.get(node, ()) for node in nodes}, {}, None
+        for node, make in nodes.items():
+            self[node] = make(known.get(node))
             if node not in known:
-                copy.restore(map(self._store.read, order.committed))
-
-    def __getitem__(self, node: LogId) -> State:
-        return self._copies[node]
-
-    def __contains__(self, node: LogId) -> bool:
-        return node in self._copies
-
-    def __iter__(self) -> Iterator[LogId]:
-        return iter(self._copies)
+                self[node].restore(map(self._store.read, self._committed[node]))
 
     def run(self, node: LogId, compute: Callable[[State], Answers]) -> Answers:
-        answers = compute(self._copies[node])
-        self._added[node] = self._copies[node].changed()
+        answers = compute(self[node])
+        self._added[node] = self[node].changed()
         return answers
 
     def changes(self, since: Callable[[LogId], Clock] = lambda node: None) -> Iterator[Change]:
         """What the cycle changes; `since` says which clocks the log of a node still needs."""
-        for node, order in self._orders.items():
+        for node, copy in self.items():
 
-            def rewritten(_: object, copy: State = self._copies[node]) -> list[Block | None]:
+            def rewritten(_: object, copy: State = copy) -> list[Block | None]:
                 return [copy.whole()]
 
-            yield Change(node, order.committed, self._added.get(node), rewritten, since(node))
+            yield Change(node, self._committed[node], self._added.get(node), rewritten, since(node))
 
     def commit(self, cycle: int) -> None:
         """The changes of a cycle are true."""

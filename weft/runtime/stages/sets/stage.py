@@ -31,7 +31,7 @@ from weft.runtime.stages.sets.set_rows import (
 from weft.runtime.stages.stage import Stage
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
-from weft.runtime.state.store import Block, DriverHost, MemoryAccount, MemoryUse, Order, StateStore
+from weft.runtime.state.store import Block, DriverHost, MemoryAccount, MemoryUse, StateStore
 
 
 def _passes_through(relation: Relation) -> bool:
@@ -54,11 +54,8 @@ class SetStage(Stage):
         """Take the operators of the cycle; what is not in memory comes from its log."""
         remembering = (each for each in operators if not _passes_through(each.relation))
         self._operators = {LogId(LogKind.VALUES, each.id.text): each for each in remembering}
-        orders = (
-            Order(log, tuple(last.logs.get(log, ())), partial(OperatorValues.of, each.relation))
-            for log, each in self._operators.items()
-        )
-        self._host.begin(last.cycle, orders)
+        nodes = {log: partial(OperatorValues.of, each.relation) for log, each in self._operators.items()}
+        self._host.begin(last.cycle, last.logs, nodes)
 
     def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
         """What operators emit for the new rows of their inputs."""
@@ -84,7 +81,7 @@ class SetStage(Stage):
 
     def memory(self) -> Iterator[MemoryUse]:
         """What operators remember."""
-        held = {log: self._host[log].operator.bytes_held for log in self._host}
+        held = {log: each.operator.bytes_held for log, each in self._host.items()}
         if held:
             largest = max(held, key=lambda log: held[log])
             name = self._operators[largest].running.query.name

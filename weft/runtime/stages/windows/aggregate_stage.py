@@ -16,7 +16,7 @@ from weft.runtime.stages.windows.running_aggregates import RunningAggregates
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import GroupSelection, answers, with_empty_instances
 from weft.runtime.state.commits import Commit
-from weft.runtime.state.store import DriverHost, MemoryAccount, MemoryUse, Order, StateStore
+from weft.runtime.state.store import DriverHost, MemoryAccount, MemoryUse, StateStore
 
 
 class AggregateStage(Stage):
@@ -31,14 +31,12 @@ class AggregateStage(Stage):
 
     def _begin_running(self, last: Commit, weaves: Mapping[LogId, StreamWeave], began: Callable[[str], int]) -> None:
         """Have the groups of the last commit over some logs; `began` is the first cycle of a query."""
-        orders = []
+        nodes = {}
         for log, weave in weaves.items():
             if weave.running:
-                node = LogId(LogKind.RUNNING, log)
                 running = {name: (each, began(name)) for name, each in weave.running.items()}
-                make = partial(RunningAggregates, weave.stream, running)
-                orders.append(Order(node, tuple(last.logs.get(node, ())), make))
-        self._running.begin(last.cycle, orders)
+                nodes[LogId(LogKind.RUNNING, log)] = partial(RunningAggregates, weave.stream, running)
+        self._running.begin(last.cycle, last.logs, nodes)
         self._cycle = None
 
     def _make_room_for_groups(self, log: LogId, arrived: Partials) -> None:
