@@ -179,11 +179,11 @@ def test_a_second_attempt_sets_the_same_files_aside(
     pq.write_table(pa.table({"n": [1], "bid": [10], "ask": [11]}), data / "b.parquet")
     loom.execute(STREAM.format("parquet", data, "") + TAKEN)
 
-    def crash(engine: Engine, *arguments: object) -> None:
+    def crash(engine: Engine, *arguments: object, **named: object) -> None:
         raise EngineError("crash")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Engine, "_with_bad_files", crash)
+        patched.setattr(Engine, "_with_lost_files", crash)
         with pytest.raises(EngineError, match="crash"):
             run_to_the_end(loom)
     pq.write_table(pa.table({"n": [2], "bid": [20], "ask": [21]}), bad)
