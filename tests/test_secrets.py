@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from weft.algebra.secrets import shown, shown_sql, shown_value
 from weft.cli import app
 from weft.loom import Loom
-from weft.runtime.engine_errors import SourceError
+from weft.runtime.spark.engine_errors import SourceError
 
 SECRETS = ("hunter2", "hunter3", "hunter4", "hunter5", "hunter6")
 

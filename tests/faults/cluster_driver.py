@@ -27,7 +27,7 @@ def main(work: Path, state: str) -> None:
     os.environ["SPARK_HOME"] = str(spark_home(work))
     from tests.support.spark_session import session
     from weft.runtime.cluster_checks import StorageProbe
-    from weft.runtime.engine_errors import StorageError
+    from weft.runtime.spark.engine_errors import StorageError
     from weft.runtime.state.storage import Storage
 
     spark = session("local-cluster[2,1,512]", **{"spark.executor.memory": "512m"})

@@ -11,8 +11,8 @@ import pytest
 from tests.faults.damage import FAULTS, damage
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT
-from weft.runtime.engine_errors import EngineError
 from weft.runtime.sources import replay
+from weft.runtime.spark.engine_errors import EngineError
 
 STEPS = {"000000-10.parquet": [0, 7], "000001-20.parquet": [12], "000002-30.parquet": [21, 29]}
 

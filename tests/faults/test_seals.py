@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.runtime.engine_errors import StorageError
+from weft.runtime.spark.engine_errors import StorageError
 from weft.runtime.state.checksums import Seal, check, opened, seal_of, sealed
 from weft.runtime.state.storage import Storage
 

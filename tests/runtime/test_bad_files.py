@@ -17,7 +17,7 @@ from pyarrow import parquet as pq
 from tests.runtime.projects import dead_letters, rows_of, run_to_the_end, write_text
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.state.commits import last_commit
 
 pytestmark = pytest.mark.spark

@@ -18,8 +18,8 @@ from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.catalog import CatalogLocked
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.engine_errors import EngineError, SourceError, StorageError
 from weft.runtime.project_state import state_directory
+from weft.runtime.spark.engine_errors import EngineError, SourceError, StorageError
 from weft.runtime.state.checksums import opened, sealed
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ from weft.catalog import COPY_FILE
 from weft.catalog.catalog_errors import CatalogError
 from weft.cli import app
 from weft.loom import Loom
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

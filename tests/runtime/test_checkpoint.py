@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from tests.runtime.projects import live, run_to_the_end, write_rows
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.project_state import state_directory
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.java import archive, archive_options, make_archive
 
 

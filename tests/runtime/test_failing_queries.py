@@ -11,8 +11,8 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from weft.plan.query_list import QueryList, build, with_read, with_readers
-from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.queries_in_error import failing_queries
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 from weft.runtime.spark.spark_failures import is_attributable
 from weft.sql import NamesInMemory, read, statements
 

@@ -12,7 +12,7 @@ from tests.runtime.projects import PATIENCE, write_rows
 from weft.algebra import Field, Stream
 from weft.algebra.types import BIGINT
 from weft.loom import Loom
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.session import check_master
 from weft.runtime.spark.spark_failures import failure_of
 

@@ -20,8 +20,8 @@ from tests.support.peers import arrow_table, difference
 from weft.algebra import Value
 from weft.loom import Loom
 from weft.runtime.engine import Engine
-from weft.runtime.engine_errors import EngineError
 from weft.runtime.project_state import state_directory
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.state.commits import last_commit
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import pytest
 
 from tests.runtime.projects import rows_of
 from tests.runtime.workload_run import Crash, Run
-from weft.runtime.engine_errors import StorageError
+from weft.runtime.spark.engine_errors import StorageError
 from weft.runtime.state.commits import Trouble, errors_of
 
 pytestmark = pytest.mark.spark

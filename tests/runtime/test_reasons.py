@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.errors import PySparkException
 
-from weft.runtime.engine_errors import SourceError, StorageError
+from weft.runtime.spark.engine_errors import SourceError, StorageError
 from weft.runtime.spark.spark_failures import reason_of
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.session import session
 
 pytestmark = pytest.mark.spark

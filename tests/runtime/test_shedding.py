@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from tests.runtime.workload_run import Run, batch_of
 from weft.algebra import Value
 from weft.runtime import cycle_engine
-from weft.runtime.rows import CORRUPT
 from weft.runtime.sinks.shed_notices import ShedNotice, notices_in
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.shedding import LEAST, ShedRate, after_idle, rate_after, without_shed_rows
+from weft.runtime.spark.rows import CORRUPT
 from weft.runtime.state.commits import WHOLE
 
 INTERVAL = 10.0

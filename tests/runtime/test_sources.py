@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from tests.runtime.projects import PATIENCE, Live, live, rows_of, run_to_the_end, write_rows
 from weft.algebra import Stream
 from weft.loom import Loom, change
-from weft.runtime.engine_errors import EngineError, SourceError
 from weft.runtime.sinks.results import AnswerFiles
 from weft.runtime.sources import replay
+from weft.runtime.spark.engine_errors import EngineError, SourceError
 
 pytestmark = pytest.mark.spark
 

@@ -20,8 +20,8 @@ from weft.catalog import Catalog
 from weft.loom import Loom
 from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory
-from weft.runtime.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.sources.batches import Batch, BatchPart
+from weft.runtime.spark.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.stages.joins.stage import JoinStage
 
 #: The steps after which a second attempt finds the cycle undone.

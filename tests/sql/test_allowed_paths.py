@@ -106,10 +106,10 @@ def test_a_project_without_a_limit_takes_any_path(tmp_path: Path) -> None:
 
 def test_a_link_that_leads_out_later_is_refused_when_it_is_opened(limited: Loom) -> None:
     """Sources and sinks are refused before anything is read or written, so no Spark is needed."""
-    from weft.runtime.engine_errors import SinkError, SourceError
     from weft.runtime.sinks.sinks import take_folder
     from weft.runtime.sources.stream_sources import sources
     from weft.runtime.sources.table_snapshots import TableSnapshots
+    from weft.runtime.spark.engine_errors import SinkError, SourceError
 
     base = limited.directory.parent
     limited.execute(

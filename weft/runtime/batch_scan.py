@@ -23,7 +23,6 @@ from pyspark.sql import functions as F
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.rows import CLOCK, CORRUPT, Packed, clock_sql, columns
 from weft.runtime.sinks.sinks import parquet_file, write_dead_letters, write_late_letters
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.row_judging import (
@@ -37,6 +36,7 @@ from weft.runtime.sources.row_judging import (
     measures_of_part,
     streams_with_losses,
 )
+from weft.runtime.spark.rows import CLOCK, CORRUPT, Packed, clock_sql, columns
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
 from weft.runtime.stages.joins.spark_jobs import SparkJobs

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from weft.runtime.engine_errors import EngineError, StorageError
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 from weft.runtime.spark.spark_failures import reason_of
 from weft.runtime.state.storage import Storage
 

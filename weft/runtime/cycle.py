@@ -25,9 +25,9 @@ from weft.algebra import Relation
 from weft.plan.event_time import RunningQuery
 from weft.plan.log_ids import LogId
 from weft.runtime.batch_scan import Scanner
-from weft.runtime.engine_errors import MemoryLimit
-from weft.runtime.rows import CLOCK
 from weft.runtime.sources.batches import Batch
+from weft.runtime.spark.engine_errors import MemoryLimit
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.groups.stage import GroupStage
 from weft.runtime.stages.joins.stage import JoinStage

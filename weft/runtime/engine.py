@@ -26,11 +26,11 @@ from weft.algebra import Stream, Table
 from weft.catalog import Catalog
 from weft.runtime.cluster_checks import StorageProbe, check_executors
 from weft.runtime.cycle_engine import CycleEngine, EngineOptions
-from weft.runtime.engine_errors import EngineError
 from weft.runtime.queries_in_error import CAUGHT_UP_AT_ONCE
 from weft.runtime.sources import replay
 from weft.runtime.sources.batches import BatchReader
 from weft.runtime.sources.stream_sources import Sources, sources
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.spark_failures import end_behind, end_of, failure_of, reason_of
 from weft.runtime.state.checkpoint import offsets_of
 from weft.runtime.state.commits import errors_of

@@ -25,11 +25,11 @@ from pyspark.sql import functions as F
 from weft.catalog import Catalog
 from weft.plan.query_list import QueryList, restricted, with_read, with_readers, without
 from weft.runtime.cycle import CycleRunner
-from weft.runtime.engine_errors import EngineError
-from weft.runtime.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.sinks.shed_notices import with_notices_of_streams
 from weft.runtime.sources.batches import Batch, BatchPart
 from weft.runtime.sources.table_snapshots import TableSnapshots
+from weft.runtime.spark.engine_errors import EngineError
+from weft.runtime.spark.rows import CORRUPT, STREAM, TICK, slots_of
 from weft.runtime.spark.spark_failures import is_attributable, reason_of
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.stages.joins.stage import JoinStage

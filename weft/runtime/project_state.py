@@ -11,8 +11,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from weft.catalog import COPY_FILE, Catalog
-from weft.runtime.engine_errors import EngineError, StorageError
 from weft.runtime.sinks.results import AnswerFiles
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 from weft.runtime.stages.cycle_state import Step
 from weft.runtime.state.checkpoint import CHECKPOINT, Checkpoint, lists_of
 from weft.runtime.state.checkpoint import FOLDER as FILE_LISTS

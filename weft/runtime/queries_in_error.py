@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from weft.plan.query_list import QueryList, restricted, tables_of, with_read
-from weft.runtime.engine_errors import MemoryLimit
 from weft.runtime.islands import (
     Islands,
     island_plan,
@@ -31,6 +30,7 @@ from weft.runtime.project_state import ProjectState
 from weft.runtime.sinks.publishing import is_published
 from weft.runtime.sinks.sinks import SinkOutbox, of_present_queries
 from weft.runtime.sources.batches import Batch
+from weft.runtime.spark.engine_errors import MemoryLimit
 from weft.runtime.spark.spark_failures import is_attributable, reason_of
 from weft.runtime.state.commits import Commit, Island, Segment, Waiting, errors_of, lost_with
 from weft.runtime.state.continuity import CycleSpec

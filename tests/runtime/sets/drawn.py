@@ -15,7 +15,7 @@ import pyarrow as pa
 from tests.oracle import Row
 from weft.algebra import Column, Field, Input, Output, Retain, Select, SetOperation, SetOperator, Stream, Value, Window
 from weft.algebra import types as t
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.sets.set_rows import rows_schema
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tests.runtime.sets.drawn import VALUES, chunked, random_fields, random_valu
 from weft.algebra import DataType, Field
 from weft.algebra.types import DOUBLE, STRING
 from weft.arrays.row_keys import RowEncoding, RowNumbers
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.sets.set_rows import rows_schema
 
 

@@ -16,7 +16,7 @@ from tests.oracle_sets import Memory, SetMemory, distinct, in_order
 from tests.runtime.sets.drawn import chunked, operation, random_fields, random_rows, rows_of, select, shown, table
 from weft.algebra import Field, Relation, Retain, Select, SetOperation, SetOperator
 from weft.algebra.types import BIGINT, STRING
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.sets.set_operators import HistoryOperator
 from weft.runtime.stages.sets.set_rows import needed_since, union_all
 

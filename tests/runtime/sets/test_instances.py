@@ -17,7 +17,7 @@ from tests.runtime.sets.drawn import chunked, operation, random_fields, random_r
 from tests.runtime.sets.test_history import stored
 from weft.algebra import Field, SetOperation, SetOperator, Value, Window
 from weft.algebra.types import DOUBLE, STRING
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.sets.set_operators import InstanceOperator
 from weft.runtime.stages.sets.set_rows import needed_since
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.runtime.engine_errors import MemoryLimit
+from weft.runtime.spark.engine_errors import MemoryLimit
 from weft.runtime.state.store import MemoryAccount, MemoryUse
 
 MB = 1 << 20

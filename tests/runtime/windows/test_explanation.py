@@ -24,7 +24,7 @@ from weft.explain.query_text import window_document
 from weft.explain.shared_text import shared_text
 from weft.expressions.spark_expressions import column, spark_type, with_names
 from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
-from weft.runtime.rows import CORRUPT
+from weft.runtime.spark.rows import CORRUPT
 from weft.runtime.stages.windows.reduction import reduction
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.woven_queries import woven

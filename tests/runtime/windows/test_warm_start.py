@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.projects import rows_of, run_to_the_end, write_rows
 from weft.loom import Loom
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.stages.windows.warm_start import restored
 from weft.runtime.state.commits import last_commit
 

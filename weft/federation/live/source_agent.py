@@ -36,8 +36,8 @@ from weft.federation.live import messages
 from weft.federation.live.site_directory import Mailbox, Role, RoleStore
 from weft.federation.live.transport import Transport
 from weft.files.atomic import private_folder, publish
-from weft.runtime.rows import clock_bounds
 from weft.runtime.sources import replay
+from weft.runtime.spark.rows import clock_bounds
 
 #: Rows that tell the coordinator which values are how frequent.
 _SAMPLE = 500

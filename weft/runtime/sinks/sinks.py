@@ -33,9 +33,9 @@ from weft.algebra import Query, Stream
 from weft.arrays.arrow_types import streamed, table_of
 from weft.catalog import Catalog
 from weft.expressions.spark_expressions import column
-from weft.runtime.engine_errors import SinkError, StorageError
-from weft.runtime.rows import CORRUPT, slots, slots_of
 from weft.runtime.sinks.shed_notices import notice_sentences, notices_in
+from weft.runtime.spark.engine_errors import SinkError, StorageError
+from weft.runtime.spark.rows import CORRUPT, slots, slots_of
 from weft.runtime.spark.spark_failures import reason_of
 from weft.runtime.state.commits import KeptAnswers, Trouble, Waiting, lost_with
 from weft.runtime.state.storage import Storage

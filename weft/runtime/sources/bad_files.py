@@ -27,11 +27,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from weft.algebra import Stream
 from weft.expressions.spark_expressions import quoted, spark_type
-from weft.runtime.engine_errors import SourceError
-from weft.runtime.rows import CORRUPT, slots_of
 from weft.runtime.sources.batches import Batch, BatchPart, StreamFiles
 from weft.runtime.sources.source_files import FileCheck, FileFindings, source_file
 from weft.runtime.sources.stream_sources import TEXTUAL, declared, reading_options, tagging
+from weft.runtime.spark.engine_errors import SourceError
+from weft.runtime.spark.rows import CORRUPT, slots_of
 from weft.runtime.spark.spark_failures import failed_file, plain_path, reason_of
 from weft.sql.binder import BAD_FILES, SET_ASIDE, STOP
 

@@ -23,10 +23,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream
 from weft.expressions.spark_expressions import column
-from weft.runtime.engine_errors import EngineError
-from weft.runtime.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.sources import replay
 from weft.runtime.sources.stream_sources import Sources, declared, tagging
+from weft.runtime.spark.engine_errors import EngineError
+from weft.runtime.spark.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.spark.session import union_of
 from weft.runtime.state.storage import local_uri
 

@@ -27,7 +27,7 @@ from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.arrays.arrow_types import arrow_type
 from weft.files.atomic import draft_path, flush_all, private_folder, publish
-from weft.runtime.engine_errors import SourceError
+from weft.runtime.spark.engine_errors import SourceError
 from weft.runtime.state.checksums import Seal, Seals, damaged, fault, opened, seal_of_file, sealed
 from weft.sql import durations
 

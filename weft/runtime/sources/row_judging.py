@@ -24,8 +24,8 @@ from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.expressions.spark_expressions import column, spark_sql
 from weft.plan.event_time import Clock, EventTime, RunningQuery, is_windowed, passes_rows
 from weft.predicates.terms import columns_of
-from weft.runtime.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, Packed, clock_bounds, clock_sql
 from weft.runtime.sources.batches import BatchPart
+from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT, STREAM, TICK, Packed, clock_bounds, clock_sql
 from weft.runtime.state.commits import StreamState
 
 #: The name of the select that measures streams.

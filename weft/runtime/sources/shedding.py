@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from weft.algebra import Stream
 from weft.plan.event_time import Clock
-from weft.runtime.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.sources.batches import Batch, BatchPart
+from weft.runtime.spark.rows import CORRUPT, STREAM, clock_bounds, clock_sql, slots
 from weft.runtime.state.commits import WHOLE, Commit
 from weft.runtime.state.continuity import CycleSpec, of_present_streams, states_of
 

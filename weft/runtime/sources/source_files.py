@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from weft.algebra import Stream, Table
 from weft.algebra.types import DataType, Kind
-from weft.runtime.engine_errors import SourceError
+from weft.runtime.spark.engine_errors import SourceError
 
 _PIECE = 1 << 20
 

@@ -1,7 +1,7 @@
 """Streams as streaming DataFrames, and their union.
 
 One union of the rows of all streams lets one micro-batch fix the offsets of all of them. `batches.py` says how rows are
-then read, and `runtime/rows.py` what they look like.
+then read, and `runtime/spark/rows.py` what they look like.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pyspark.sql.types import DataType, DecimalType, StructType
 from weft.algebra import Field, Stream, types
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.expressions.spark_expressions import quoted, spark_type
-from weft.runtime.engine_errors import SourceError
-from weft.runtime.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.sources import replay
+from weft.runtime.spark.engine_errors import SourceError
+from weft.runtime.spark.rows import CORRUPT, STREAM, TICK, slots, slots_of
 from weft.runtime.spark.session import in_session, union_of
 from weft.sql import durations
 from weft.sql.names import source_refusal

@@ -31,10 +31,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from weft.algebra import Field, Table
 from weft.arrays.arrow_types import streamed
 from weft.expressions.spark_expressions import column, quoted, spark_type
-from weft.runtime.engine_errors import SourceError, StorageError
-from weft.runtime.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT
 from weft.runtime.sources.source_files import check_table_files
 from weft.runtime.sources.stream_sources import PYTHON, TEXTUAL, columns_by_name, declared, fields_of
+from weft.runtime.spark.engine_errors import SourceError, StorageError
+from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, CORRUPT
 from weft.runtime.spark.session import in_session
 from weft.runtime.state.checksums import Seals, check, damaged
 from weft.runtime.state.commits import Segment

@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
 from weft.files.atomic import private_folder
-from weft.runtime.engine_errors import EngineError
+from weft.runtime.spark.engine_errors import EngineError
 
 #: The setting with the options of the driver's Java.
 OPTIONS = "spark.driver.extraJavaOptions"

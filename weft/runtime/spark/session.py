@@ -21,8 +21,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from weft.runtime.engine_errors import EngineError
 from weft.runtime.spark import java
+from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.spark_failures import failing_in_one_sentence
 from weft.sql.settings import FIXED_VALUES, fixed_refusal
 

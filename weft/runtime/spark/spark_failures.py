@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from weft.algebra import Stream
 from weft.algebra.secrets import shown
-from weft.runtime.engine_errors import EngineError, StorageError
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 from weft.runtime.spark.java import OUT_OF_MEMORY, end_of_java, spark_log
 
 #: How Spark names the file at which a job has failed.

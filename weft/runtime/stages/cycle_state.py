@@ -20,8 +20,8 @@ from weft.arrays.arrow_types import to_inside
 from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock, EventTime, QueryStart, gives_answers
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.rows import ARRIVAL, BEFORE, CLOCK, columns, log_schema, slots
 from weft.runtime.sinks.sinks import parquet_file
+from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, columns, log_schema, slots
 from weft.runtime.spark.session import compile_plans, union_of
 from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind, log_of, logged
 from weft.runtime.stages.sql.compile import Views

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from weft.algebra import Stream
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
-from weft.runtime.rows import Packed, clock_bounds
+from weft.runtime.spark.rows import Packed, clock_bounds
 from weft.runtime.stages.cycle_state import CycleState
 from weft.runtime.stages.operators import Operator, StageKind
 from weft.runtime.state.commits import Commit

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from weft.runtime.engine_errors import EngineError, StorageError
+from weft.runtime.spark.engine_errors import EngineError, StorageError
 from weft.runtime.state.checksums import Seal, damaged, fault, seal_of
 
 if TYPE_CHECKING:

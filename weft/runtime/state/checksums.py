@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from weft.plan.log_ids import LogId
-from weft.runtime.engine_errors import StorageError
+from weft.runtime.spark.engine_errors import StorageError
 
 _ENVELOPE = re.compile(rb'\{"crc32":"([0-9a-f]{8})","record":(.*)\}', re.DOTALL)
 

@@ -25,7 +25,7 @@ import msgspec
 
 from weft.plan.event_time import Clock, QueryStart
 from weft.plan.log_ids import LogId
-from weft.runtime.engine_errors import StorageError
+from weft.runtime.spark.engine_errors import StorageError
 from weft.runtime.state.checkpoint import Offsets
 from weft.runtime.state.checksums import Seals, decoded, opened
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from weft.files.atomic import draft_path, flush, flush_all, make_folder, private_folder, publish, write_draft
-from weft.runtime.engine_errors import StorageError
+from weft.runtime.spark.engine_errors import StorageError
 from weft.runtime.state.checksums import Seal, Seals, opened, seal_of, seal_of_file, sealed
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
-from weft.runtime.engine_errors import MemoryLimit
+from weft.runtime.spark.engine_errors import MemoryLimit
 from weft.runtime.state.commits import Segment
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from weft.expressions.physical_values import arrow, physical
 from weft.kernels.aggregate_functions import FUNCTIONS
 from weft.kernels.statistic import Array, Columns, Values
 from weft.predicates.terms import text_of
-from weft.runtime.rows import ARRIVAL, CLOCK
+from weft.runtime.spark.rows import ARRIVAL, CLOCK
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.signatures import Condition
 from weft.runtime.stages.windows.woven_queries import Measure, NotWoven, Woven, latest_clock, rows_counted

@@ -30,7 +30,7 @@ from weft.predicates.clauses import Disjunction, PredicateSet
 from weft.predicates.literals import expression_of
 from weft.predicates.row_matching import RowMatcher
 from weft.predicates.terms import columns_of, sources_of
-from weft.runtime.rows import ARRIVAL
+from weft.runtime.spark.rows import ARRIVAL
 from weft.runtime.stages.joins.row_checks import Columns, bounding_condition, bounding_predicates, clock_of, column_of
 from weft.windows.join_windows import Bounds
 

@@ -24,7 +24,7 @@ from weft.arrays.row_keys import KeyHashes
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
-from weft.runtime.rows import ARRIVAL
+from weft.runtime.spark.rows import ARRIVAL
 from weft.runtime.stages.joins.join_groups import LATE, NODES, PARENT_NODES, JoinGroup
 from weft.runtime.stages.joins.row_checks import clock_of
 from weft.runtime.stages.joins.spark_jobs import HASH, PROBED_CLOCK, ROW, side_columns

@@ -34,8 +34,8 @@ from weft.expressions.spark_expressions import column, spark_type
 from weft.plan.event_time import Clock, EventTime
 from weft.plan.log_ids import LogId
 from weft.predicates.row_matching import RowMatches
-from weft.runtime.rows import ARRIVAL, CLOCK
 from weft.runtime.sinks.sinks import parquet_file
+from weft.runtime.spark.rows import ARRIVAL, CLOCK
 from weft.runtime.stages.joins import lookups, spark_jobs
 from weft.runtime.stages.joins.join_groups import NODES, JoinGroup, needed_since
 from weft.runtime.stages.sql.compile import Views

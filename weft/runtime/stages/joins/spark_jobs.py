@@ -12,7 +12,7 @@ from weft.algebra import DataType, Field
 from weft.algebra.types import BIGINT, BOOLEAN
 from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock
-from weft.runtime.rows import ARRIVAL, BEFORE, CLOCK, Packed, bucket_sql, pack, unpacked
+from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, Packed, bucket_sql, pack, unpacked
 from weft.runtime.spark.session import compile_plans, in_few_tasks
 from weft.runtime.stages.joins.join_groups import LATE, NODES, JoinGroup, hash_of
 from weft.runtime.stages.joins.row_checks import Columns, clock_of, column_of

@@ -18,7 +18,7 @@ from weft.algebra import Relation, Select, SetOperation, SetOperator
 from weft.arrays.ordinals import Mask, Numbers
 from weft.arrays.row_keys import RowEncoding, RowNumbers
 from weft.plan.event_time import Clock
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.sets import set_rows
 
 #: The clock of what was never there. Clocks leave room for arithmetic, so no row has it.

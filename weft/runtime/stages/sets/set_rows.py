@@ -1,4 +1,4 @@
-"""The rows of set operators as Arrow tables: columns by position and the clock, as `runtime/rows.py` has them.
+"""The rows of set operators as Arrow tables: columns by position and the clock, as `runtime/spark/rows.py` has them.
 
 Selects that show some columns of a set operator's rows, and do nothing else, take them from here: no job is started to
 leave columns out.
@@ -17,7 +17,7 @@ from weft.arrays.arrow_types import inner_arrow_type, to_outside
 from weft.arrays.ordinals import Numbers
 from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 
 #: The column of a log that says whose row it is: 0 and 1 are the operands, see also `PASSED`.
 SIDE = "_side"

@@ -22,7 +22,7 @@ from weft.algebra.types import TIMESTAMP, DataType
 from weft.expressions.spark_expressions import Leaf, aggregate_sql, column, spark_sql, spark_type
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
-from weft.runtime.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, columns
+from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, columns
 from weft.runtime.stages.operators import OperatorId, log_of
 from weft.runtime.stages.sql import running
 from weft.windows.join_windows import meeting_bounds

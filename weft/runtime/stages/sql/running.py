@@ -24,7 +24,7 @@ from weft.expressions.spark_expressions import (
     sum_parts,
 )
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.rows import CLOCK
+from weft.runtime.spark.rows import CLOCK
 from weft.sql.functions import is_holistic
 
 _VARIANCES = frozenset({"var_samp", "var_pop", "stddev_samp", "stddev_pop"})

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from weft.algebra import Select
 from weft.plan.log_ids import LogId, LogKind
-from weft.runtime.rows import CLOCK, Packed, columns, pack, unpacked
+from weft.runtime.spark.rows import CLOCK, Packed, columns, pack, unpacked
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
 from weft.runtime.stages.operators import Operator, StageKind

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from weft.algebra import Stream
-from weft.runtime.rows import BEFORE, CLOCK, CORRUPT
+from weft.runtime.spark.rows import BEFORE, CLOCK, CORRUPT
 from weft.runtime.stages.windows.partials import Partials, without_clocks
 from weft.runtime.stages.windows.reduction import JUDGED, Reduction
 from weft.runtime.stages.windows.stream_weave import StreamWeave

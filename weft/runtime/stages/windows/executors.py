@@ -30,8 +30,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from weft.algebra import Query, Stream
 from weft.arrays.arrow_types import streamed, table_of
 from weft.plan.event_time import Clock
-from weft.runtime.engine_errors import EngineError
-from weft.runtime.rows import typed_slots
+from weft.runtime.spark.engine_errors import EngineError
+from weft.runtime.spark.rows import typed_slots
 from weft.runtime.spark.session import own_session
 from weft.runtime.stages.windows.partials import SLICE, Layout, PartialFiles, Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave

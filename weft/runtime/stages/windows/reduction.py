@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra import Stream
-from weft.runtime.rows import CORRUPT, clock_bounds, clock_sql
+from weft.runtime.spark.rows import CORRUPT, clock_bounds, clock_sql
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
 from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven
