@@ -13,14 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import isfinite
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.algebra import Column, DataType, Expression, Kind, Literal, Stream, Table, Value
+from weft.algebra import Column, Expression, Kind, Literal, Stream, Table, Value
 from weft.optimizer.group_results.forms import QueryFamily
 from weft.predicates.comparisons import place_of
 from weft.predicates.domains import Cut, Place
@@ -96,24 +95,22 @@ class Sample:
         return int.from_bytes(np.packbits(found).tobytes(), "big")
 
     def _column(self, family: QueryFamily, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
+        """The values that a subject has in the rows, in ascending order, and which rows these are."""
         term = subject.expression if isinstance(subject, Term) else None
         name = _known_as(family, term)
         alias = term.source if isinstance(term, Column) else ""
         place = (alias, name or subject.text)
         if place not in self._columns:
-            self._columns[place] = self._drawn(alias, name, subject)
+            known = self.statistics.values.get(name, ()) if name else ()
+            if term is not None and known:
+                # The same rows for all columns of an input, and others for the next input.
+                chosen = _generator(f"rows of {alias}").integers(0, len(known), self.size)
+                keys = [_key(place_of(Literal(known[each], term.type))) for each in chosen.tolist()]
+            else:
+                keys = _made_up(subject, self.size)
+            order = np.array(sorted(range(self.size), key=keys.__getitem__), dtype=np.intp)
+            self._columns[place] = [keys[each] for each in order], order
         return self._columns[place]
-
-    def _drawn(self, alias: str, name: str | None, subject: Subject) -> tuple[list[Any], npt.NDArray[np.intp]]:
-        known = self.statistics.values.get(name, ()) if name else ()
-        if known:
-            # The same rows for all columns of an input, and others for the next input.
-            chosen = _generator(f"rows of {alias}").integers(0, len(known), self.size)
-            keys = _keys([known[each] for each in chosen.tolist()], subject.terms[0].expression.type)
-        else:
-            keys = _made_up(subject, self.size)
-        order = np.array(sorted(range(self.size), key=keys.__getitem__), dtype=np.intp)
-        return [keys[each] for each in order], order
 
 
 def _generator(seed: str) -> np.random.Generator:
@@ -127,14 +124,6 @@ def _key(place: Place) -> Any:
     if isinstance(place, tuple):
         return float("inf") if place[0] else place[1]
     return place
-
-
-def _keys(values: list[Value], type_: DataType) -> list[Any]:
-    finite = [each for each in values if isinstance(each, float) and isfinite(each)]
-    if type_.kind is Kind.DOUBLE and len(finite) == len(values):
-        # What place_of comes to for them, without a fraction for each.
-        return finite
-    return [_key(place_of(Literal(each, type_))) for each in values]
 
 
 def _position(keys: list[Any], cut: Cut) -> int:
