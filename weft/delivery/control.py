@@ -178,24 +178,27 @@ _SAMPLE: Final = 1024
 
 @dataclass
 class PublishedStatistics:
-    """The newest widths and values of published rows, by "stream.column".
+    """The newest widths and values of published rows, by "stream.column": groups are decided by them from then on.
 
-    Groups are decided by them from the next round on: merging costs the columns that are published, widths included,
-    and what two conditions have in common is seen on rows. These rows are those that representatives answer, and not
-    all of a stream: but what lies outside of all members' conditions makes no difference between them.
+    These are rows that representatives answer, not all of a stream: but what lies outside of all members' conditions
+    makes no difference between them.
     """
 
     widths: dict[str, float] = field(default_factory=dict)
     _values: dict[str, dict[str, list[Value]]] = field(default_factory=dict)
 
     def rows(self, relation: Relation, rows: pa.Table) -> None:
-        """See what a representative answered."""
+        """See what a representative answered: the columns that it shows as they are."""
+        if not isinstance(relation, Select) or relation.is_grouped:
+            return
+        sources = {each.alias: each.source.name for each in relation.inputs if isinstance(each.source, Stream | Table)}
         of_stream: dict[str, dict[str, pa.ChunkedArray]] = {}
-        for stream, name, published in _columns(relation):
-            if published in rows.column_names:
-                column = rows[published]
-                self.widths[f"{stream}.{name}"] = column.nbytes / rows.num_rows
-                of_stream.setdefault(stream, {})[f"{stream}.{name}"] = column
+        for each in relation.outputs:
+            shown, column = each.expression, rows[each.name] if each.name in rows.column_names else None
+            if isinstance(shown, Column) and shown.source in sources and column is not None:
+                stream = sources[shown.source]
+                self.widths[f"{stream}.{shown.name}"] = column.nbytes / rows.num_rows
+                of_stream.setdefault(stream, {})[f"{stream}.{shown.name}"] = column
         every = -(-rows.num_rows // _SAMPLE)
         for stream, columns in of_stream.items():
             # The representative that shows most of a stream is the one to learn from.
@@ -208,18 +211,6 @@ class PublishedStatistics:
         """All that is known when members are grouped."""
         values = {key: found for columns in self._values.values() for key, found in columns.items()}
         return TrafficStatistics(rates, dict(self.widths), values)
-
-
-def _columns(relation: Relation) -> list[tuple[str, str, str]]:
-    """The columns that a representative shows as they are: whose, which, and published as what."""
-    if not isinstance(relation, Select) or relation.is_grouped:
-        return []
-    sources = {each.alias: each.source.name for each in relation.inputs if isinstance(each.source, Stream | Table)}
-    return [
-        (sources[each.expression.source], each.expression.name, each.name)
-        for each in relation.outputs
-        if isinstance(each.expression, Column) and each.expression.source in sources
-    ]
 
 
 def _plain(column: pa.ChunkedArray, every: int) -> list[Value] | None:

@@ -167,14 +167,23 @@ _HEADS: Final = msgspec.json.Decoder(ParcelHead)
 
 
 def encode(parcel: Parcel) -> bytes:
-    streams = [stream_of(_with_takers(each)) for each in parcel.messages]
-    messages = [_message_head(each, len(stream)) for each, stream in zip(parcel.messages, streams, strict=True)]
+    streams, messages = [], []
+    for each in parcel.messages:
+        rows, takers, sets = each.rows, None, []
+        if each.takers is not None:
+            rows = rows.append_column(_TAKERS, pa.array(each.takers.of_row))
+            takers = sorted(frozenset().union(*each.takers.sets))
+            number = {taker: at for at, taker in enumerate(takers)}
+            sets = [sorted(number[taker] for taker in one) for one in each.takers.sets]
+        streams.append(stream_of(rows))
+        size = len(streams[-1])
+        messages.append(_MessageHead(each.group, each.epoch, each.watermark, rows.num_rows, size, takers, sets))
     changed = [itinerary.as_json(each) for each in parcel.routes]
     head = msgspec.json.encode(
         ParcelHead(parcel.project, parcel.cycle, parcel.at, parcel.previous, parcel.changes, changed, messages)
     )
-    rows = b"".join(streams)
-    return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(head), zlib.crc32(rows)) + head + rows
+    body = b"".join(streams)
+    return _PREFIX.pack(_MAGIC, len(head), zlib.crc32(head), zlib.crc32(body)) + head + body
 
 
 def decode(data: bytes) -> Parcel:
@@ -219,22 +228,6 @@ def stream_pieces(rows: pa.Table, largest: int, broker: str) -> Iterator[tuple[p
         half = rows.num_rows // 2
         yield from stream_pieces(rows.slice(0, half), largest, broker)
         yield from stream_pieces(rows.slice(half), largest, broker)
-
-
-def _with_takers(message: Message) -> pa.Table:
-    """The rows of a message as they travel: which queries take them is a column without a name."""
-    if message.takers is None:
-        return message.rows
-    return message.rows.append_column(_TAKERS, pa.array(message.takers.of_row))
-
-
-def _message_head(each: Message, size: int) -> _MessageHead:
-    head = _MessageHead(each.group, each.epoch, each.watermark, each.rows.num_rows, size)
-    if each.takers is not None:
-        head.takers = sorted(frozenset().union(*each.takers.sets))
-        number = {taker: at for at, taker in enumerate(head.takers)}
-        head.sets = [sorted(number[taker] for taker in one) for one in each.takers.sets]
-    return head
 
 
 def _checked(file: BinaryIO) -> tuple[ParcelHead, memoryview]:
