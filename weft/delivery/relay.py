@@ -253,8 +253,8 @@ class Relay:
     def close(self) -> None:
         self.feed.close()
         self._thread.join(20)
-        self._keeping_took = 0.0
-        self._keep(0.0)
+        self._kept_at = float("-inf")
+        self._keep()
         return_hub(self.hub)
 
     # -- the thread ---------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Relay:
             try:
                 for item in self.feed.items(None if self._is_new else self._place, self._wanted):
                     self._take(item)
-                    self._keep(_KEEP_EVERY)
+                    self._keep()
                     failures, self.problem = 0, None
             except DeliveryError as error:
                 # The other side is away, or the disk here is full: what was not kept is asked for again.
@@ -326,10 +326,10 @@ class Relay:
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
-    def _keep(self, every: float) -> None:
+    def _keep(self) -> None:
         """Write down what has changed, unless that was done just now, or takes long and was done not long ago."""
         now = time.monotonic()
-        if not self._has_changed or now - self._kept_at < max(every, 20 * self._keeping_took):
+        if not self._has_changed or now - self._kept_at < max(_KEEP_EVERY, 20 * self._keeping_took):
             return
         self._has_changed = False
         with self._lock:

@@ -214,7 +214,9 @@ class LocalSubscriber(Subscriber):
         item = self._reader.take()
         place = self._reader.place if item is not None else self.position + 1
         is_over = self._until is not None and place > self._until
-        return Ended() if is_over or (item is None and self._has_ended()) else item
+        if item is None and (route := self._hub.routes.get(self.query)) is not None:
+            is_over |= route.has_ended(self.position)
+        return Ended() if is_over else item
 
     def _takes_long(self) -> bool:
         return not self._reader.is_live
@@ -231,10 +233,6 @@ class LocalSubscriber(Subscriber):
         if route is not None and route is not self._answers.members.routes.get(self.query):
             self._answers.members.put(route)
         return self._answers.of(parcel)
-
-    def _has_ended(self) -> bool:
-        route = self._hub.routes.get(self.query)
-        return route is not None and route.has_ended(self.position)
 
 
 class EdgeSubscriber(QueuedSubscriber):
