@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,41 @@ def test_answers_that_a_crash_left_unsent_are_sent_before_the_engine_is_replaced
     assert not federation.crash_at
     assert federation.delivered() == federation.expected()
     assert len(federation.delivered()) == 2
+
+
+@pytest.mark.parametrize("step", ["change", "changed", "cycle", "written", "committed"])
+def test_a_provider_that_dies_while_queries_come_and_go_has_those_that_come(tmp_path: Path, step: str) -> None:
+    federation = SmallFederation(tmp_path)
+    for name, provider in (("one", "n1"), ("two", "n2")):
+        text = f"SELECT COUNT(*) AS {name} FROM trades [ROWS 20 SLIDE 10]"
+        federation.execute("n3", f"CREATE CONTINUOUS QUERY {name} AS {text}")
+        federation.ask("move", query=name, target=provider)
+    federation.publish("trades", [(n, "A", 5, 5) for n in range(0, 30, 3)])
+    federation.work()
+    federation.coordination._carry_out("both at once", {"one": "n2", "two": "n1"})
+    federation.crash_at["n1"] = step
+    federation.work("n1")
+    federation.publish("trades", [(n, "A", 5, 5) for n in range(30, 90, 3)])
+    federation.settle()
+    assert federation.delivered() == federation.expected()
+    assert len(federation.delivered()) == 2
+
+
+def test_the_only_provider_feeds_its_queries_again_when_it_has_lost_its_engine(tmp_path: Path) -> None:
+    federation = SmallFederation(tmp_path)
+    federation.execute("n1", "CREATE CONTINUOUS QUERY one AS SELECT n FROM trades")
+    federation.ask("move", query="one", target="n1")
+    for other in ("n2", "n3"):
+        federation.kill(other)
+        federation.bury(other)
+    federation.publish("trades", [(1, "A", 5, 5)])
+    federation.work()
+    federation.kill("n1")
+    shutil.rmtree(tmp_path / "n1" / "engines")
+    federation.start("n1")
+    federation.publish("trades", [(2, "A", 5, 6)])
+    federation.settle()
+    assert federation.delivered() == federation.expected() == {"one@6": [[(1,)], [(2,)]]}
 
 
 def test_answers_given_too_early_do_not_overtake_those_that_a_dead_provider_owed(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ from weft.federation.live.site_directory import Follower, Role, engine_directory
 from weft.federation.live.transport import Transport
 from weft.files.atomic import flush
 from weft.files.checked_file import move_marker
+
+#: Rows by the stream and number of their batch.
+BatchRows: TypeAlias = dict[tuple[str, int], pa.Table]
 
 #: Seconds without a batch after which it is said that the owner is waited for.
 _PATIENCE = 10.0
@@ -76,16 +79,17 @@ class Provider(Role):
 
     def start_over(self) -> bool:
         """Begin with an empty engine if other providers have taken over all that ran here; whether they have."""
-        left = place = 0
+        left = place = behind = 0
         while entries := self._transport.entries(place):
             for place, data in entries:
                 entry = messages.entry_of(data)
                 if isinstance(entry, messages.SiteLeft) and entry.site == self.site:
-                    left = place
+                    # What goes on here, since there is no other provider, comes with that entry.
+                    left, behind = place, place - any(each.target == self.site for each in entry.moves)
         if left <= self.place:
             return False
         fresh = self._fresh()
-        fresh.engine.change(left)
+        fresh.engine.change(behind)
         self._replace(fresh)
         self._follower = Follower(self._transport, self._store)
         self._unfinished = None
@@ -137,8 +141,9 @@ class Provider(Role):
             case messages.QueryDropped(query=name):
                 self._end(self._current, place, [name])
             case messages.QueriesMoved(moves=moves) | messages.SiteLeft(moves=moves):
-                self._end(self._current, place, [each.query for each in moves if each.source == self.site])
+                going = [each.query for each in moves if each.source == self.site]
                 coming = {each.birth for each in moves if each.target == self.site}
+                self._end(self._current, place, going, drop=not coming)
                 if coming:
                     self._rebuild(place, coming)
                 self._has_left = self._has_left or (isinstance(entry, messages.SiteLeft) and entry.site == self.site)
@@ -152,8 +157,11 @@ class Provider(Role):
         self._current.addresses.clear()
         self._current.addresses.update({each.name: (each, each.stays[-1].after) for each in running})
 
-    def _end(self, provider_engine: ProviderEngine, place: int, names: Sequence[str]) -> None:
-        """End queries: send what they answered before, and then that no more will come."""
+    def _end(self, provider_engine: ProviderEngine, place: int, names: Sequence[str], *, drop: bool = True) -> None:
+        """End queries: send what they answered before, and then that no more will come.
+
+        An engine that is replaced next does not drop them, nor note the place: the entry is not carried out yet.
+        """
         addresses = provider_engine.addresses
         # Queries that read others' answers end first.
         here = sorted((addresses[name][0] for name in names if name in addresses), key=lambda each: -each.birth)
@@ -164,7 +172,8 @@ class Provider(Role):
             fields = {"provider": self.site, "birth": each.birth, "through": place}
             identity = f"ended/{self.site}/{each.birth}/{place}"
             messages.send(self._transport, messages.results_mailbox(each.home), identity, "ended", fields)
-        provider_engine.engine.change(place, drop=[each.name for each in here])
+        if drop:
+            provider_engine.engine.change(place, drop=[each.name for each in here])
         for each in here:
             del addresses[each.name]
 
@@ -179,8 +188,8 @@ class Provider(Role):
         parts = [self._part(entry, each) for each in entry.parts if self.site in each.sites]
         found = [each for each in parts if each is not None]
         if len(found) < len(parts):
-            mine = self._follower.ledger.run_by(self.site)
-            return self._fetched(mine, {entry.stream: [entry.number]})[entry.stream, entry.number]
+            batch = entry.stream, entry.number
+            return self._fetched(self._follower.ledger.run_by(self.site), [batch])[batch]
         return pa.concat_tables(found, promote_options="default") if found else pa.table({})
 
     def _part(self, batch: messages.BatchPublished, part: messages.PublishedPart) -> pa.Table | None:
@@ -193,24 +202,20 @@ class Provider(Role):
         whole = len(rows) == len(part.numbers) and sum(each.num_rows for each in rows) == part.rows
         return pa.concat_tables(rows) if whole else None
 
-    def _fetched(
-        self, queries: Sequence[StandingQuery], numbers: Mapping[str, Sequence[int]]
-    ) -> dict[tuple[str, int], pa.Table]:
-        """The rows of batches that queries want, by stream and number, from the owners of the streams.
-
-        Raises BatchGoneError if one is not kept any more.
-        """
-        found: dict[tuple[str, int], pa.Table] = {}
+    def _fetched(self, queries: list[StandingQuery], batches: Collection[tuple[str, int]]) -> BatchRows:
+        """The rows of batches that queries want, from the owners of the streams. Raises BatchGoneError."""
+        found: BatchRows = {}
         ledger = self._follower.ledger
         wanting = {"place": ledger.place, "queries": [each.birth for each in queries]}
-        for stream, listed in numbers.items():
+        for stream in {stream for stream, _ in batches}:
             identity, owner = uuid.uuid4().hex, ledger.streams[stream].owner
             mailbox = messages.reply_mailbox(identity)
-            fields = {"stream": stream, "numbers": list(listed), "reply": mailbox, **wanting}
+            numbers = sorted(number for name, number in batches if name == stream)
+            fields = {"stream": stream, "numbers": numbers, "reply": mailbox, **wanting}
             messages.send(self._transport, messages.source_mailbox(owner), identity, "replay", fields)
             late = f"waiting for site {owner} to send batches of stream '{stream}' again; is it running?"
-            for number, rows in self._answered(mailbox, len(listed), late).items():
-                found[stream, number] = rows
+            answered = self._answered(mailbox, len(numbers), late)
+            found |= {(stream, number): rows for number, rows in answered.items()}
         return found
 
     def _answered(self, mailbox: str, count: int, late: str) -> dict[int, pa.Table]:
@@ -274,10 +279,7 @@ class Provider(Role):
             for each in mine
             if stream in each.reads and begins[each.birth] < mark.place <= (each.ended or until)
         }
-        numbers: defaultdict[str, list[int]] = defaultdict(list)
-        for _, (stream, number) in sorted(batches.items()):
-            numbers[stream].append(number)
-        rows = self._fetched(mine, numbers)
+        rows = self._fetched(mine, batches.values())
         ends = {each.ended for each in mine if each.ended is not None}
         # A query is fed what is behind the place where it begins.
         for place in sorted({*batches, *begins.values(), *ends}):
