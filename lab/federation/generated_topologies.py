@@ -15,7 +15,8 @@ import networkx as nx
 import numpy as np
 from numpy.random import Generator
 
-from weft.federation.distribution.topology import Site, SiteLink, Topology, TopologyError
+from weft.federation import FederationError
+from weft.federation.distribution.topology import Site, SiteLink, Topology
 
 #: Milliseconds over a link, from and to: within a stub domain, from a stub to its router, within a transit domain,
 #: and between transit domains.
@@ -65,9 +66,9 @@ def power_law(seed: int, sites: int = 4096, sources: int = 100, providers: int =
 
 def _check_counts(room: int, sources: int, providers: int) -> None:
     if providers < 1 or sources < 1:
-        raise TopologyError(f"a network needs a source and a provider; asked for {sources} and {providers}")
+        raise FederationError(f"a network needs a source and a provider; asked for {sources} and {providers}")
     if sources + providers > room:
-        raise TopologyError(
+        raise FederationError(
             f"{sources} sources and {providers} providers need {sources + providers} sites, and only {room} "
             "can be one: ask for more sites"
         )

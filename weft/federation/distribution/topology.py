@@ -20,10 +20,6 @@ from scipy.sparse.csgraph import dijkstra
 from weft.federation import FederationError
 
 
-class TopologyError(FederationError):
-    """A description of sites and links cannot be used. The message says where it is wrong, and what to do."""
-
-
 class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"is_source": "source"}):
     """A place in the network. One with a capability runs queries, one that is a source sends data; most only forward.
 
@@ -66,7 +62,7 @@ class Topology(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 def ways_from(topology: Topology, starts: Sequence[int]) -> NDArray[np.float64]:
     """The milliseconds of the shortest ways from some sites to all others, a row for each of them.
 
-    Raises TopologyError if a provider or source cannot be reached.
+    Raises FederationError if a provider or source cannot be reached.
     """
     size = len(topology.sites)
     delays = np.array([link.milliseconds for link in topology.links])
@@ -77,24 +73,24 @@ def ways_from(topology: Topology, starts: Sequence[int]) -> NDArray[np.float64]:
         unreached = np.flatnonzero(np.isinf(distances[:, number]))
         if len(unreached):
             far, near = topology.sites[number].name, topology.sites[starts[int(unreached[0])]].name
-            raise TopologyError(f"no links lead from {near!r} to {far!r}: add one, or leave one of the two out")
+            raise FederationError(f"no links lead from {near!r} to {far!r}: add one, or leave one of the two out")
     return distances
 
 
 def read_topology(path: Path) -> Topology:
-    """The topology that a file describes. Raises TopologyError, which names the place in the file."""
+    """The topology that a file describes. Raises FederationError, which names the place in the file."""
     try:
         text = path.read_text()
     except OSError as problem:
-        raise TopologyError(f"{path} cannot be read: {problem.strerror or problem}") from problem
+        raise FederationError(f"{path} cannot be read: {problem.strerror or problem}") from problem
     try:
         return topology_from(yaml.safe_load(text))
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise TopologyError(f"{path}{place} is not YAML: {getattr(problem, 'problem', problem)}") from problem
-    except (TopologyError, msgspec.ValidationError) as problem:
-        raise TopologyError(f"{path}: {problem}") from None
+        raise FederationError(f"{path}{place} is not YAML: {getattr(problem, 'problem', problem)}") from problem
+    except (FederationError, msgspec.ValidationError) as problem:
+        raise FederationError(f"{path}: {problem}") from None
 
 
 def topology_from(described: Any) -> Topology:
@@ -102,16 +98,18 @@ def topology_from(described: Any) -> Topology:
     names = [site.name for site in topology.sites]
     for place, name in enumerate(names):
         if names.index(name) < place:
-            raise TopologyError(f"sites[{place}]: there is a site {name!r} already; names must differ")
+            raise FederationError(f"sites[{place}]: there is a site {name!r} already; names must differ")
     for place, link in enumerate(topology.links):
-        for end in link.between:
-            if end not in topology.number:
-                raise TopologyError(f"links[{place}]: there is no site {end!r}; add it to `sites`, or correct the name")
-        if link.between[0] == link.between[1]:
-            raise TopologyError(f"links[{place}]: a link leads from one site to another; both are {link.between[0]!r}")
+        a, b = link.between
+        unknown = {a, b} - topology.number.keys()
+        if unknown:
+            name = unknown.pop()
+            raise FederationError(f"links[{place}]: there is no site {name!r}; add it to `sites`, or correct the name")
+        if a == b:
+            raise FederationError(f"links[{place}]: a link leads from one site to another; both are {a!r}")
     if not topology.providers:
-        raise TopologyError("no site has a capability, so none can run queries: give one `capability: 1`")
+        raise FederationError("no site has a capability, so none can run queries: give one `capability: 1`")
     if not topology.sources:
-        raise TopologyError("no site is a source, so there are no data: give one `source: true`")
+        raise FederationError("no site is a source, so there are no data: give one `source: true`")
     ways_from(topology, topology.providers[:1])
     return topology
