@@ -170,8 +170,7 @@ class FederationLedger:
 
     def clocks(self, place: int) -> dict[str, int]:
         """The largest clock of each stream that has one, up to a place."""
-        found = {name: record.clock_at(place) for name, record in self.streams.items()}
-        return {name: clock for name, clock in found.items() if clock is not None}
+        return {name: clock for name, record in self.streams.items() if (clock := record.clock_at(place)) is not None}
 
     def apply(self, place: int, entry: messages.Entry) -> None:
         if place != self.place + 1:

@@ -222,9 +222,8 @@ class Provider(Role):
         """The rows of a number of batches that come to a mailbox. What is said if they are `late` is said once."""
         heard, has_said = time.monotonic(), False
         pieces: dict[int, list[pa.Table]] = {}
-        whole: set[int] = set()
         place = at = 0
-        while len(whole) < count:
+        while count:
             found = self._transport.take(mailbox, place)
             if found is None:
                 if not has_said and time.monotonic() > heard + _PATIENCE:
@@ -247,8 +246,7 @@ class Provider(Role):
                 continue
             at += 1
             pieces.setdefault(message["number"], []).append(message.rows)
-            if message["left"] == 0:
-                whole.add(message["number"])
+            count -= message["left"] == 0
         return {number: pa.concat_tables(each) for number, each in pieces.items()}
 
     def _rebuild(self, place: int, coming: set[int]) -> None:

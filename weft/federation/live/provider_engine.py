@@ -100,8 +100,7 @@ class SparkEngine:
         self._catalog.close()
 
 
-#: Makes or opens the engine of a directory. It writes the answers of a cycle before it commits the cycle, and says when
-#: it has.
+#: Makes or opens the engine of a directory, which publishes the answers of a cycle before and when it commits it.
 EngineMaker: TypeAlias = Callable[[Path, "ProviderEngine"], SparkEngine]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -125,15 +126,14 @@ class ResultInbox(Role):
         self._publish(standing, taken, ends=True)
         return True
 
-    def _next(self, standing: StandingQuery, stay: Stay, taken: int) -> list[tuple[int, int, int]]:
+    def _next(self, standing: StandingQuery, stay: Stay, taken: int) -> list[tuple[Any, ...]]:
         """The batches of a stay with answers that are not taken: place, how many messages they are and are here."""
-        found: list[tuple[int, int, int]] = self._store.rows(
+        return self._store.rows(
             "SELECT place, max(pieces), count(*) FROM waiting WHERE birth = ? AND provider = ? AND since = ? "
             "AND place > ? AND place <= ? GROUP BY place ORDER BY place",
             *(standing.birth, stay.provider, stay.since, max(taken, stay.after)),
             stay.until if stay.until is not None else 1 << 62,
         )
-        return found
 
     def _publish(
         self,

@@ -171,14 +171,13 @@ class Transport:
 
         lasting: dict[str, Any] = {"storage": StorageType.FILE, "allow_direct": True}
         mailboxes = {**lasting, "duplicate_window": _DUPLICATE_WINDOW}
-        mail, passing = ([f"{self._subjects}.{kind}.>"] for kind in ("mail", "passing"))
         kept = {"max_bytes": self._kept_bytes, "discard": DiscardPolicy.NEW}
         dropped = {"max_bytes": _PASSING_BYTES, "discard": DiscardPolicy.OLD}
         await have_streams(
             stream,
             StreamConfig(name=self._log, subjects=[self._log_subject], deny_delete=True, **lasting),
-            StreamConfig(name=self._mail, subjects=mail, **kept, **mailboxes),
-            StreamConfig(name=self._passing, subjects=passing, **dropped, **mailboxes),
+            StreamConfig(name=self._mail, subjects=[f"{self._subjects}.mail.>"], **kept, **mailboxes),
+            StreamConfig(name=self._passing, subjects=[f"{self._subjects}.passing.>"], **dropped, **mailboxes),
         )
         self._is_ready = True
 
