@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.kernels.rolling import RollingKernel, rolling_kernel
-from weft.algebra.types import BIGINT, DOUBLE
+from weft.algebra.types import DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.kernel import Kernel, why_not
-from weft.kernels.monoids import COUNT, SUM_OF_DOUBLES, extreme, limbs_for, sum_of_integers
+from weft.kernels.monoids import COUNT, SUM_OF_DOUBLES, extreme, sum_of_integers
 from weft.kernels.statistic import Columns, Statistic, Values
 
 #: Partials per call: what an engine hands over at once, and few enough that answers are written into memory at hand.
@@ -49,7 +49,7 @@ def _limbs(random: np.random.Generator, shape: tuple[int, int]) -> Columns:
 
 MAX = Function("MAX(DOUBLE)", extreme(DOUBLE, greatest=True), "slickdeque_noninv", _reals)
 SUM_OF_REALS = Function("SUM(DOUBLE)", SUM_OF_DOUBLES, "slickdeque_inv", _reals)
-SUM_OF_BIGINTS = Function("SUM(BIGINT)", sum_of_integers(limbs_for(BIGINT)), "slickdeque_inv", _limbs)
+SUM_OF_BIGINTS = Function("SUM(BIGINT)", sum_of_integers(2), "slickdeque_inv", _limbs)
 COUNTS = Function("COUNT(*)", COUNT, "slickdeque_inv", _counts)
 
 

@@ -11,9 +11,6 @@ A row (7, NULL, 'abc') of an INT, a BIGINT and a STRING:
     40 │ 07 00 00 00 │ 00 00 00 00 00 00 00 00 │ 03 00 00 00 │ 61 62 63
 
 NULLs are equal, so a NULL has zeros for a value. NaNs are equal and -0.0 is 0.0, so each has one form.
-
-Hashes need no memory, and every process gives a key the same one; but keys that differ may share one, so that those who
-find rows by them compare the keys again.
 """
 
 from __future__ import annotations
@@ -67,8 +64,8 @@ class RowEncoding:
         """The columns of the rows that have these bytes."""
         rows = len(encoded)
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, rows))
-        begins = np.concatenate([np.zeros(1, np.int64), ends])[:rows]
+        lengths = np.fromiter(map(len, encoded), np.int64, rows)
+        begins = np.cumsum(lengths) - lengths
         head = (len(self.columns) + 7) // 8
         nulls = np.unpackbits(_gathered(data, begins, head), axis=1)[:, : len(self.columns)].astype(bool)
         place, texts, result = begins + head, begins + head + sum(_width(each.type) for each in self.columns), []

@@ -20,6 +20,4 @@ algebra allows. From the bottom up:
 
     kernel_cost.py          what the queries of a tree ask of its kernel, and what kernels cost
     kernel_choice.py        which one to take, and why
-
-Modules are imported by name.
 """

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DOUBLE, DataType, Kind
+from weft.arrays.ordinals import takes_two_words
 from weft.kernels import monoids
 from weft.kernels.statistic import Array, Columns, Statistic, Values, from_ordered, nothing_ordered
 
@@ -56,7 +57,7 @@ COUNTING = Need(monoids.COUNT)
 def _sum_needs(types: Sequence[DataType]) -> tuple[Need, ...]:
     if types[0].is_floating:
         return (COUNTING, Need(monoids.SUM_OF_DOUBLES), Need(monoids.NONFINITE))
-    return (COUNTING, Need(monoids.sum_of_integers(monoids.limbs_for(types[0]))))
+    return (COUNTING, Need(monoids.sum_of_integers(4 if takes_two_words(types[0]) else 2)))
 
 
 def _sum_lower(records: Sequence[Columns], signature: Signature) -> Values:

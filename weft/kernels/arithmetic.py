@@ -13,21 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from weft.kernels.cells import Arithmetic
-from weft.kernels.machine_code import (
-    Memory,
-    RowOperation,
-    call_row_operation,
-    compiles,
-    floats_at,
-    ints_at,
-    jitable,
-    memory_of,
-)
+from weft.kernels.machine_code import Memory, RowOperation, call_row, compiles, floats_at, ints_at, jitable, memory_of
 
 # Whole numbers may wrap. A difference of wrapped sums is right whenever the window's own sum fits.
 
@@ -144,15 +134,15 @@ class RowPointers(_Pointers, Arithmetic):
 
     def combine(self, to: int, dst: int, left: int, a: int, right: int, b: int) -> None:
         z, x, y = _row(self, to, dst), _row(self, left, a), _row(self, right, b)
-        call_row_operation(self.combine_at, z, x, y, self.width, self.columns)
+        call_row(self.combine_at, z, x, y, self.width, self.columns)
 
     def subtract(self, to: int, dst: int, left: int, a: int, right: int, b: int) -> None:
         z, x, y = _row(self, to, dst), _row(self, left, a), _row(self, right, b)
-        call_row_operation(self.subtract_at, z, x, y, self.width, self.columns)
+        call_row(self.subtract_at, z, x, y, self.width, self.columns)
 
     def swap(self, cells: int, dst: int, source: int, a: int, old: int) -> None:
         z, x, y = _row(self, cells, dst), _row(self, source, a), _row(self, cells, old)
-        call_row_operation(self.swap_at, z, x, y, self.width, self.columns)
+        call_row(self.swap_at, z, x, y, self.width, self.columns)
 
     def copy(self, to: int, dst: int, source: int, a: int) -> None:
         z, x = ints_at(_row(self, to, dst)), ints_at(_row(self, source, a))
@@ -311,21 +301,19 @@ class RowArithmetic:
     order: int = 0
     """Which records displace others: GREATEST or LEAST, and FLOATS if they are floats. 0 where none does."""
 
-    ufunc: np.ufunc | None = None
-    """Combines each column of a sum by itself, or records of one column."""
-
     of_one_key: Mapping[int, type[SingleNumber]] = field(default_factory=dict)
     """The arithmetic of a single key, by the number of columns."""
 
 
-ADD_INTS = RowArithmetic(add_ints, subtract_ints, swap_ints, ufunc=np.add, of_one_key={1: Add, 2: AddPairs})
-ADD_FLOATS = RowArithmetic(add_floats, ufunc=np.add, of_one_key={1: Add})
-GREATEST_INTS, GREATEST_FLOATS = (
-    RowArithmetic(_choosing(greater, numbers_at), order=order, ufunc=np.maximum, of_one_key={1: Greatest})
-    for numbers_at, order in ((ints_at, GREATEST), (floats_at, GREATEST | FLOATS))
-)
-LEAST_INTS, LEAST_FLOATS = (
-    RowArithmetic(_choosing(lesser, numbers_at), order=order, ufunc=np.minimum, of_one_key={1: Least})
-    for numbers_at, order in ((ints_at, LEAST), (floats_at, LEAST | FLOATS))
-)
+ADD_INTS = RowArithmetic(add_ints, subtract_ints, swap_ints, of_one_key={1: Add, 2: AddPairs})
+ADD_FLOATS = RowArithmetic(add_floats, of_one_key={1: Add})
+#: By whether they are floats, and by whether it is the greatest that counts.
+EXTREMES = {
+    (floating, greatest): RowArithmetic(
+        _choosing(greater if greatest else lesser, floats_at if floating else ints_at),
+        order=(GREATEST if greatest else LEAST) | (FLOATS if floating else 0),
+        of_one_key={1: Greatest if greatest else Least},
+    )
+    for floating, greatest in product((False, True), repeat=2)
+}
 MERGE_MOMENTS = RowArithmetic(merge_moments)

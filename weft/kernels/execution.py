@@ -16,16 +16,7 @@ import numpy as np
 
 from weft.kernels.arithmetic import RowPointers
 from weft.kernels.cells import CAPACITY, FIRST, NEXT, Algorithm, Arithmetic, Index
-from weft.kernels.machine_code import (
-    Memory,
-    address,
-    in_machine_code,
-    jitable,
-    keep_numbers,
-    numbers,
-    row_operation,
-    words,
-)
+from weft.kernels.machine_code import address, in_machine_code, jitable, keep_numbers, numbers, row_operation, words
 from weft.kernels.statistic import Columns, Statistic, records_at, same_records, write_records
 
 #: Drives a kernel: see `run` below for its arguments.
@@ -85,13 +76,13 @@ def loop_of(algorithm: Algorithm) -> Run:
 
     def run(
         f: Any,
-        cells_at: Memory,
+        cells_at: Any,
         ix_at: Any,
         table_at: Any,
-        incoming_at: Memory,
+        incoming_at: Any,
         starts_at: Any,
         due_at: Any,
-        out_at: Memory,
+        out_at: Any,
         steps: int,
         ranges: int,
         all_due: int,
@@ -174,20 +165,17 @@ class Interpreted(Arithmetic):
         write_records(to, (dst, key), records_at(source, (a, key)))
 
 
-_WORD = 8
-
-
 def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
     """The same columns as a block: themselves, if they are one already."""
-    rows, row, begin = len(columns[0]), _WORD * width * len(columns), address(columns[0])
+    rows, word, begin = len(columns[0]), 8, address(columns[0])
     if any(np.size(column) != rows * width for column in columns):
         shapes = ", ".join(str(np.shape(column)) for column in columns)
         raise KernelError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
     if all(
         column.dtype == dtype
-        and column.strides[0] == row
-        and (width == 1 or column.strides[-1] == _WORD)
-        and address(column) == begin + _WORD * width * c
+        and column.strides[0] == word * width * len(columns)
+        and (width == 1 or column.strides[-1] == word)
+        and address(column) == begin + word * width * c
         for c, (column, dtype) in enumerate(zip(columns, statistic.dtypes, strict=True))
     ):
         return columns

@@ -182,16 +182,9 @@ class DequeKernel(Kernel):
     """A kernel with one deque for every key column. With batches of one it is the paper's algorithm, step by step."""
 
     def __init__(
-        self,
-        algorithm: Algorithm,
-        statistic: Statistic,
-        capacity: int,
-        ranges: int = 1,
-        width: int = 1,
-        *,
-        batch: int | None = None,
+        self, algorithm: Algorithm, statistic: Statistic, capacity: int, ranges: int = 1, width: int = 1, batch: int = 0
     ) -> None:
-        self._batch = batch_for(capacity) if batch is None else batch
+        self._batch = batch or batch_for(capacity)
         self._slots = min(FEWEST_SLOTS, slots_for(capacity))
         super().__init__(algorithm, statistic, capacity, ranges, width)
 

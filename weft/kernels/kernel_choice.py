@@ -56,14 +56,11 @@ def choose(
         reason = why_not(algorithm, statistic, ranges)
         if reason is None and not algorithm.data_independent and keys >= MANY_KEYS:
             reason = f"it takes {keys} keys one by one"
-        if reason is None:
-            price = cost(name)
-            if price is None:
-                reason = "no price is known for it"
-            else:
-                costs[name] = price
-        if reason is not None:
-            left_out[name] = reason
+        price = cost(name) if reason is None else None
+        if price is None:
+            left_out[name] = reason or "no price is known for it"
+        else:
+            costs[name] = price
     if not costs:
         raise ValueError(f"no kernel that may serve {statistic.name} has a cost: {left_out}")
     # Prefixes of many keys go through memory twice per slide, running aggregates three times.
@@ -76,12 +73,9 @@ def choose(
 
 
 def _reason(statistic: Statistic, ranges: int, keys: int, price: float, candidates: int) -> str:
-    traits = [
-        "selective" if statistic.selective else "",
-        ("invertible" if statistic.exact else "invertible with rounding") if statistic.inverse else "not invertible",
-    ]
+    invertible = "invertible" if statistic.exact else "invertible with rounding"
+    kind = "selective, " * statistic.selective + (invertible if statistic.inverse else "not invertible")
     ranges_text = "one range" if ranges == 1 else f"{ranges} ranges"
     keys_text = "one key" if keys == 1 else f"{keys:,} keys"
     rank = "the only one that may serve" if candidates == 1 else f"the cheapest of {candidates} that may serve"
-    kind = ", ".join(trait for trait in traits if trait)
     return f"{rank} {statistic.name} ({kind}) over {ranges_text} and {keys_text}, at a cost of {price:.3g}"

@@ -5,12 +5,9 @@ due there get their answers; an operation is one combine, one inverse or one com
 by E·Ω, summed over its trees.
 
 The formulas are those of Shein and Chrysanthis, "Multi-Query Optimization of Incrementally Evaluated Sliding-Window
-Aggregations", but for what the kernels really do. Query i is due at a share dᵢ = 1/(slideᵢ·E) of the edges, and is
-charged there alone: the paper charges every query at every edge, two to nine times too much in a tree of mixed slides.
-The deque of SlickDeque holds H(P) = 1 + 1/2 + … + 1/P values in the mean (formula 7 has factorials in the place of
-1, 2, …), a tree lookup costs up to two operations less than formula 4 says, and formula 4 forgets the update.
-
-Below, Pᵢ = rangeᵢ·E is the mean number of partials in a window and D = Σ dᵢ the mean number of answers per edge.
+Aggregations", but for what the kernels really do (`docs/kernels.md`): query i is due at a share dᵢ = 1/(slideᵢ·E) of
+the edges, and is charged there alone. Pᵢ = rangeᵢ·E is the mean number of partials in a window and D = Σ dᵢ the mean
+number of answers per edge.
 
 Whatever Ω needs to know of a tree's queries are sums over them, some over those whose range is at least so long. The
 queries are therefore kept as a table by distinct range (`Demand`), and all sums are exact: equal costs compare equal.
@@ -41,10 +38,7 @@ _LONGEST_PERIOD = 1 << 4096
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What the queries of a tree ask of its kernel, by distinct range: all that any Ω needs to know of them.
-
-    A million queries have some thousand distinct ranges, and merging two trees merges two short tables.
-    """
+    """What the queries of a tree ask of its kernel by distinct range; a million queries have some thousand of these."""
 
     ranges: NDArray[np.int64]
     """The distinct ranges, ascending."""
@@ -290,12 +284,11 @@ def operations_per_edge(
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """Nanoseconds for what is done to the partials of all group keys at once: so much for the call, and for each key.
-
-    A single key (an ungrouped query) has a tariff of its own, since kernels are compiled for it apart.
-    """
+    """Nanoseconds for what is done to the partials of all group keys at once: for the call, and for each key."""
 
     single: Fraction
+    """For a single key (an ungrouped query), since kernels are compiled for it apart."""
+
     call: Fraction
     key: Fraction
 
@@ -321,10 +314,7 @@ class Fares(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a kernel costs: its operations, and what Ω does not count.
-
-    Partials are taken in, answers handed out, and at every edge the windows that are due are found.
-    """
+    """What a kernel costs: its operations, and what Ω does not count."""
 
     operation: Tariff
     edge: Tariff = _FREE

@@ -94,7 +94,7 @@ def row_operation(operation: RowOperation) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_row_operation(context: Any, function: Any, z: Any, x: Any, y: Any, width: Any, columns: Any) -> Any:
+def call_row(context: Any, function: Any, z: Any, x: Any, y: Any, width: Any, columns: Any) -> Any:
     """In compiled code: calls the compiled row operation at address `function`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
-from weft.arrays.ordinals import takes_two_words
-from weft.kernels.arithmetic import (
-    ADD_FLOATS,
-    ADD_INTS,
-    GREATEST_FLOATS,
-    GREATEST_INTS,
-    LEAST_FLOATS,
-    LEAST_INTS,
-    MERGE_MOMENTS,
-)
+from weft.kernels import arithmetic
 from weft.kernels.statistic import (
     FLOAT64,
     INT64,
@@ -43,7 +34,7 @@ def _subtract(total: Columns, part: Columns) -> Columns:
 def _integers(name: str, columns: int, lift: Callable[..., Columns], rare: bool = False) -> Statistic:
     """Integers that are added, column by column."""
     dtypes, nothing = (INT64,) * columns, (0,) * columns
-    return Statistic(name, dtypes, nothing, lift, combine=_add, inverse=_subtract, rows=ADD_INTS, rare=rare)
+    return Statistic(name, dtypes, nothing, lift, _add, _subtract, rows=arithmetic.ADD_INTS, ufunc=np.add, rare=rare)
 
 
 #: How many values are not NULL.
@@ -72,11 +63,6 @@ def sum_of_integers(limbs: int) -> Statistic:
         return (*columns, rest.astype(np.int64))
 
     return _integers("sum", limbs, lift)
-
-
-def limbs_for(type_: DataType) -> int:
-    """Limbs for the sum of a column; DECIMALs are summed as their unscaled integers."""
-    return 4 if takes_two_words(type_) else 2
 
 
 def whole_sum(limbs: Columns) -> Array:
@@ -115,7 +101,8 @@ SUM_OF_DOUBLES = Statistic(
     combine=_add,
     inverse=_subtract,
     exact=False,
-    rows=ADD_FLOATS,
+    rows=arithmetic.ADD_FLOATS,
+    ufunc=np.add,
 )
 
 
@@ -175,7 +162,6 @@ def _extreme_of_numbers(floating: bool, greatest: bool) -> Statistic:
     dtype, limits = (np.float64, (-np.inf, np.inf)) if floating else (np.int64, (-(1 << 63), (1 << 63) - 1))
     nothing = limits[0] if greatest else limits[1]
     choose = np.maximum if greatest else np.minimum
-    least, most = (LEAST_FLOATS, GREATEST_FLOATS) if floating else (LEAST_INTS, GREATEST_INTS)
 
     def lift(x: Values) -> Columns:
         values = np.where(x.valid, x.values, nothing).astype(dtype)
@@ -188,7 +174,8 @@ def _extreme_of_numbers(floating: bool, greatest: bool) -> Statistic:
         lift=lift,
         combine=lambda left, right: (choose(left[0], right[0]),),
         selective=True,
-        rows=most if greatest else least,
+        rows=arithmetic.EXTREMES[floating, greatest],
+        ufunc=choose,
     )
 
 
@@ -229,7 +216,6 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
         take_right = ~undecided & (right_exceeds == greatest)
         return tuple(np.where(take_right, b, a) for a, b in zip(left, right, strict=True))
 
-    compiled = GREATEST_INTS if greatest else LEAST_INTS
     return Statistic(
         name="max_by" if greatest else "min_by",
         dtypes=dtypes,
@@ -237,7 +223,7 @@ def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) ->
         lift=lift,
         combine=combine,
         selective=True,
-        rows=compiled if OBJECT not in dtypes else None,
+        rows=None if OBJECT in dtypes else arithmetic.EXTREMES[False, greatest],
     )
 
 
@@ -267,5 +253,5 @@ MOMENTS = Statistic(
     identity=(0.0, 0.0, 0.0),
     lift=_lift_moments,
     combine=_merge_moments,
-    rows=MERGE_MOMENTS,
+    rows=arithmetic.MERGE_MOMENTS,
 )

@@ -145,12 +145,6 @@ class SparseWindows:
         """How many keys have partials."""
         return int(np.count_nonzero(self._keys[1:] != self._keys[:-1])) + bool(len(self._keys))
 
-    @property
-    def nbytes(self) -> int:
-        """The memory that partials take."""
-        columns = [column for columns in self._records.values() for column in columns]
-        return sum(column.nbytes for column in [self._keys, self._slices, *columns])
-
     def held(self) -> KernelPartials:
         """All partials that windows may still need, their slices counted from `first` on."""
         rows = len(self._keys)
@@ -166,7 +160,13 @@ class SparseWindows:
         if slices and int(table[0, 0]) < self.first:
             raise KernelError(COMPLAINTS[GO_BACK])
         self._insert(partials.keys, self.next + partials.slices, partials.records)
-        answers = self._answers(table, wanted)
+        number = np.cumsum(wanted.ravel()).reshape(wanted.shape) - 1
+        ranges, steps = np.nonzero(wanted.T)
+        counts, firsts, lasts = spans(self._keys, self._slices, ranges, table[steps, ranges], self.next + steps)
+        found = {name: each.empty(len(firsts)) for name, each in self.statistics.items() if name not in self._records}
+        for name, columns in self._records.items():
+            found[name] = combined(self.statistics[name], columns, firsts, lasts)
+        answers = AnswerRows(np.repeat(number[steps, ranges], counts), self._keys[firsts], found)
         if slices:
             self.first = int(table[-1, 0])
             self.next += slices
@@ -219,19 +219,6 @@ class SparseWindows:
         for name in [name for name in self._records if self.statistics[name].rare]:
             if are_identities(self.statistics[name], self._records[name]).all():
                 del self._records[name]
-
-    def _answers(self, starts: Ints, due: NDArray[np.bool_]) -> AnswerRows:
-        number = np.cumsum(due.ravel()).reshape(due.shape) - 1
-        ranges, steps = np.nonzero(due.T)
-        counts, firsts, lasts = spans(self._keys, self._slices, ranges, starts[steps, ranges], self.next + steps)
-        answers = np.repeat(number[steps, ranges], counts)
-        records = {
-            name: combined(statistic, self._records[name], firsts, lasts)
-            if name in self._records
-            else statistic.empty(len(answers))
-            for name, statistic in self.statistics.items()
-        }
-        return AnswerRows(answers, self._keys[firsts], records)
 
 
 # --- where windows begin and end -------------------------------------------------------------------------------------

@@ -68,6 +68,9 @@ class Statistic:
     rows: RowArithmetic | None = None
     """The same algebra, compiled; then all columns are 64-bit integers, or all are 64-bit floats."""
 
+    ufunc: np.ufunc | None = None
+    """The NumPy function that combines each column by itself, if there is one."""
+
     rare: bool = False
     """Almost every record is the identity."""
 
@@ -94,12 +97,6 @@ class Statistic:
     @property
     def bytes_per_record(self) -> int:
         return sum(dtype.itemsize for dtype in self.dtypes)
-
-    @property
-    def ufunc(self) -> np.ufunc | None:
-        """The NumPy function that combines each column by itself, if there is one."""
-        ufunc = self.rows.ufunc if self.rows is not None else None
-        return ufunc if len(self.dtypes) == 1 or ufunc is np.add else None
 
 
 def fold(statistic: Statistic, records: Columns, groups: NDArray[np.intp], number_of_groups: int) -> Columns:

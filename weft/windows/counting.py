@@ -76,8 +76,6 @@ class _Base:
 def coprime_bases(numbers: Sequence[int]) -> list[int]:
     """Pairwise coprime integers above 1 such that each of the numbers is a product of powers of them.
 
-    >>> coprime_bases([6, 8, 9])
-    [2, 3]
     >>> coprime_bases([35, 6, 12])
     [2, 3, 35]
     """

@@ -110,24 +110,18 @@ def merge_within(left: JoinWindows, right: JoinWindows, most_delay: int) -> Join
 
 
 def _candidates(left: JoinWindows, right: JoinWindows) -> Iterator[JoinWindows]:
-    common = gcd(left.slide, right.slide)
-    by_input = (
-        _candidate_of_input(left, right, here, there, common)
-        for here, there in zip(left.ranges, right.ranges, strict=True)
-    )
-    slides = {left.slide, right.slide, common, gcd(*by_input)}
-    for slide in sorted(slides, reverse=True):
+    """In step with one of the two, with both, or by the printed rule.
+
+    That is for each input: in step with the larger range, which has no slack; in step with both if the other has not
+    enough of it either.
+    """
+    common, by_rule = gcd(left.slide, right.slide), 0
+    for here, there in zip(left.ranges, right.ranges, strict=True):
+        slide = left.slide if here > there else right.slide
+        by_rule = gcd(by_rule, slide if slide <= abs(here - there) else common)
+    for slide in sorted({left.slide, right.slide, common, by_rule}, reverse=True):
         for origin in sorted({left.origin, right.origin}):
             yield _merged(left, right, slide, origin)
-
-
-def _candidate_of_input(left: JoinWindows, right: JoinWindows, here: int, there: int, common: int) -> int:
-    """The printed rule: in step with the larger range, which has no slack; in step with both if the other has not
-    enough of it either."""
-    if here == there:
-        return common
-    slide = left.slide if here > there else right.slide
-    return slide if slide <= abs(here - there) else common
 
 
 def _merged(left: JoinWindows, right: JoinWindows, slide: int, origin: int) -> JoinWindows:

@@ -11,7 +11,6 @@ and the lcm of thirty slides below a thousand has 172 bits.
 
     (6, 0)   |-----|-----|-----|-----|-----|-----|      0, 6, 12, 18 …
     (9, 3)   ---|--------|--------|--------|------      3, 12, 21, 30 …
-    they meet in (18, 12): every 18 ticks, at 12
 
 The schedule of a tree is a function of the clock alone. An answer is due at the end of its instance:
 
@@ -95,10 +94,7 @@ def grid_of(classes: Iterable[ResidueClass]) -> tuple[int, int]:
 
 
 def bounded_range(window: Window) -> int:
-    """The range of a window that closes.
-
-    UNBOUNDED has no instances, hence no edges: it is kept by one running aggregate, outside of this package.
-    """
+    """The range of a window that closes; UNBOUNDED is kept by one running aggregate, outside of this package."""
     if window.range is None:
         raise ValueError("an UNBOUNDED window has no instances: aggregate it without slicing")
     if window.range < 1 or window.slide < 1:
