@@ -167,7 +167,7 @@ class Interpreted(Arithmetic):
 
 def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
     """The same columns as a block: themselves, if they are one already."""
-    rows, word, begin = len(columns[0]), 8, address(columns[0])
+    rows, word = len(columns[0]), 8
     if any(np.size(column) != rows * width for column in columns):
         shapes = ", ".join(str(np.shape(column)) for column in columns)
         raise KernelError(f"{rows} partials of {width} keys are expected, not arrays of shape {shapes}")
@@ -175,7 +175,7 @@ def packed(statistic: Statistic, columns: Columns, width: int) -> Columns:
         column.dtype == dtype
         and column.strides[0] == word * width * len(columns)
         and (width == 1 or column.strides[-1] == word)
-        and address(column) == begin + word * width * c
+        and address(column) == address(columns[0]) + word * width * c
         for c, (column, dtype) in enumerate(zip(columns, statistic.dtypes, strict=True))
     ):
         return columns

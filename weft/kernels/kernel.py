@@ -73,11 +73,13 @@ class Kernel:
             return self.statistic.empty(0, self.width)
         if np.any(table[0] < self._starts):
             raise KernelError(COMPLAINTS[GO_BACK])
-        wanted = np.flatnonzero(() if due is None else np.asarray(due, dtype=bool).reshape(table.shape))
-        answers = table.size if due is None else len(wanted)
-        # After the last place that is due there is one that no step has: the loop goes from one to the next.
-        schedule, numbers = (table, np.append(wanted, table.size)), (len(table), self.ranges, int(due is None))
-        wrong, out = self.drive(loop_of, partials, schedule, answers, numbers)
+        answers, places = table.size, np.zeros(1, dtype=np.int64)
+        if due is not None:
+            # After the last place that is due there is one that no step has: the loop goes from one to the next.
+            places = np.append(np.flatnonzero(np.asarray(due, dtype=bool).reshape(table.shape)), table.size)
+            answers = len(places) - 1
+        numbers = len(table), self.ranges, int(due is None)
+        wrong, out = self.drive(loop_of, partials, (table, places), answers, numbers)
         if wrong:
             raise KernelError(COMPLAINTS[wrong].format(self.capacity))
         self._starts = table[-1].copy()
