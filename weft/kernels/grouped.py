@@ -99,14 +99,12 @@ def _extended(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class KernelPartials:
-    """Partials of several slices, sparse: entry i is slice `slices[i]` (from 0 on) and key `keys[i]`.
-
-    `records` has, by the name of the statistic, its columns. A slice and a key have one entry at most.
-    """
+    """Partials of several slices: entry i, at most one each, is of slice `slices[i]` (from 0 on) and key `keys[i]`."""
 
     slices: NDArray[np.int64]
     keys: NDArray[np.int64]
     records: Mapping[str, Columns]
+    """By the name of the statistic."""
 
 
 @dataclass(frozen=True)

@@ -186,10 +186,7 @@ def _extreme_of_numbers(floating: bool, greatest: bool) -> Statistic:
 
 @cache
 def extreme_record(by: tuple[DataType, ...], type_: DataType, greatest: bool) -> Statistic:
-    """The record (y…, x) that is least or greatest, from arguments x, y…; rows with a NULL y do not count.
-
-    Without a y, those with a NULL x do not.
-    """
+    """The record (y…, x) that is least or greatest, of rows without a NULL y; without a NULL x if there is no y."""
     present, no_value = 1 if greatest else 0, nothing_ordered(type_)
     nothing = (1 - present, *(value for kind in by for value in nothing_ordered(kind)), 0, *no_value)
     dtypes = tuple(OBJECT if isinstance(value, str | bytes) else INT64 for value in nothing)

@@ -142,7 +142,6 @@ class SparseWindows:
 
     @property
     def number_of_keys(self) -> int:
-        """How many keys have partials."""
         return int(np.count_nonzero(self._keys[1:] != self._keys[:-1])) + bool(len(self._keys))
 
     def held(self) -> KernelPartials:
