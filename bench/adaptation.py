@@ -203,7 +203,7 @@ def _run(name: str, rows: Path, scale: Scale, rare: str | None, change_in: int |
 def _network(loom: Loom, rare: str | None, change_in: int | None) -> JoinStage:
     hosted, catalog = loom.catalog.settings(), loom.catalog
     if rare is None:
-        return JoinStage(hosted, catalog, observed_before(catalog))
+        return JoinStage(hosted, observed_before(catalog))
     fixed = FixedStatistics(rare)
 
     def forced(cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -212,7 +212,7 @@ def _network(loom: Loom, rare: str | None, change_in: int | None) -> JoinStage:
         fixed.rare = LAST_TWO if fixed.rare == FIRST_TWO else FIRST_TWO
         return places
 
-    return JoinStage(hosted, catalog, fixed, Patience(looked_at=0), forced)
+    return JoinStage(hosted, fixed, Patience(looked_at=0), forced)
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from bench.kernel_measurements.subjects import COUNTS, MAX, SUM_OF_BIGINTS, Function, filled, title
 from bench.report import progress
 from lab.kernels.rolling import STRETCHES, RollingKernel, no_stretch
-from weft.kernels.cells import FIRST, NEXT, Algorithm, Index
+from weft.kernels.compiled.cells import FIRST, NEXT, Algorithm, Index
+from weft.kernels.compiled.machine_code import Memory, jitable, keep_numbers, numbers, words
 from weft.kernels.execution import Run
-from weft.kernels.machine_code import Memory, jitable, keep_numbers, numbers, words
 from weft.kernels.statistic import Columns
 
 WINDOW = 1 << 14

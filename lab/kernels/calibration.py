@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from weft.algebra import Window
 from weft.algebra.types import DOUBLE
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cells import Algorithm
+from weft.kernels.compiled.cells import Algorithm
 from weft.kernels.kernel import DequeKernel, Kernel
 from weft.kernels.kernel_cost import Price, Tariff, demand, operations_per_edge
 from weft.kernels.monoids import COUNT, extreme

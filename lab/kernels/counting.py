@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.kernels.algorithms.slickdeque_noninv import layout_of, slots_for
-from weft.kernels.cells import Algorithm, Arithmetic, Index, KernelShape, empty_index
+from weft.kernels.compiled.cells import Algorithm, Arithmetic, Index, KernelShape, empty_index
 from weft.kernels.execution import loop_of
 
 Cells = list[Any]

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.slickdeque_noninv import BATCH, GATHERED, ROOM, entries_at, layout_of
-from weft.kernels.arithmetic import Add, AddPairs, RowPointers
-from weft.kernels.cells import (
+from weft.kernels.compiled.arithmetic import Add, AddPairs, RowPointers
+from weft.kernels.compiled.cells import (
     FIRST,
     NEXT,
     RANGES,
@@ -38,9 +38,9 @@ from weft.kernels.cells import (
     forget,
     slot,
 )
+from weft.kernels.compiled.machine_code import INTS, Memory, implements, in_place, jitable, keep_numbers, numbers, words
 from weft.kernels.execution import COMPLAINTS, TOO_LONG, TOO_SHORT, KernelError, Run
 from weft.kernels.kernel import DequeKernel, Kernel
-from weft.kernels.machine_code import INTS, Memory, implements, in_place, jitable, keep_numbers, numbers, words
 from weft.kernels.statistic import Columns, Statistic
 
 #: The longest list of gathered partials.

@@ -127,10 +127,18 @@ def test_registered_classes_are_read_and_written() -> None:
     assert spelled(codec.loads(codec.dumps(value))) == spelled(value)
 
 
-@pytest.mark.parametrize("value", [object(), [1], {"a": 1}, 1j, bytearray(b""), st, Select])
+@pytest.mark.parametrize("value", [object(), [1], {1}, 1j, bytearray(b""), st, Select])
 def test_other_values_are_not_encoded(value: object) -> None:
     with pytest.raises(TypeError, match="not registered"):
         codec.encode((1, value))
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"b": (1, 2), "a": {0: (3,)}}, frozenset(), frozenset({"b", "a"}), ({"a": (1,)}, {"b": (1,)})]
+)
+def test_mappings_and_sets_are_written_in_the_order_of_their_keys(value: object) -> None:
+    assert codec.loads(codec.dumps(value)) == value
+    assert codec.dumps({"b": 1, "a": 2}) == codec.dumps({"a": 2, "b": 1})
 
 
 def test_a_name_is_registered_once() -> None:

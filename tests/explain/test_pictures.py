@@ -12,11 +12,11 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.runtime.joins.workloads import workload
+from tests.support.plans import planned
 from weft.explain.describe_joins import shared_network
 from weft.explain.describe_windows import sharing
 from weft.explain.pictures import QUERIES, WIDTH, Arrow, Box, Drawing, box_lines, dot, drawing, mermaid, thickness
 from weft.explain.plan_description import Sharing
-from weft.explain.project import Project
 from weft.explain.svg import layout, svg
 from weft.sql.check import check
 
@@ -27,8 +27,9 @@ _SVG = "{http://www.w3.org/2000/svg}"
 def shared(seed: int, count: int = 14) -> Sharing:
     told = workload(seed, queries=count)
     queries = check(";".join([*told.streams.values(), *told.tables.values(), *told.queries.values()])).queries
-    found = sharing(queries)
-    return replace(found, network=shared_network(queries, Project({}), found.woven))
+    plan = planned(queries)
+    found = sharing(queries, plan)
+    return replace(found, network=shared_network(queries, plan, woven=found.woven))
 
 
 def names(found: Sharing) -> list[str]:

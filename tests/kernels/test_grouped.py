@@ -16,10 +16,10 @@ from weft.algebra.types import DOUBLE
 from weft.kernels import grouped
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.algorithms import ALGORITHMS
+from weft.kernels.compiled.machine_code import row_operation
 from weft.kernels.execution import KernelError, compiled, loop_of
 from weft.kernels.grouped import FEWEST_COLUMNS, GroupedWindows, KernelPartials, KeyColumns, WindowAnswers, make_kernel
 from weft.kernels.kernel import why_not
-from weft.kernels.machine_code import row_operation
 from weft.kernels.monoids import COUNT, NONFINITE, SUM_OF_DOUBLES, extreme
 from weft.kernels.statistic import Columns, Values, fold
 from weft.runtime.stages.windows.warm_start import compile_kernels

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.kernels.cases import CASES, Case, Recomputation, assert_same, slide_on
 from weft.kernels import kernel as kernel_module
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cells import Algorithm
+from weft.kernels.compiled.cells import Algorithm
 from weft.kernels.execution import KernelError
 from weft.kernels.kernel import DequeKernel, Kernel, why_not
 

@@ -17,7 +17,7 @@ from weft.algebra.types import BIGINT
 from weft.kernels.algorithms import ALGORITHMS
 from weft.kernels.algorithms.daba import A, B, L, R
 from weft.kernels.algorithms.two_stacks import BACK
-from weft.kernels.cells import FIRST, NEXT
+from weft.kernels.compiled.cells import FIRST, NEXT
 from weft.kernels.kernel import DequeKernel
 from weft.kernels.monoids import extreme
 

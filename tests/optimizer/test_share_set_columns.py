@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from tests.optimizer.test_share_set_operators import FOREVER, relation, shown
+from tests.optimizer.test_arrange_set_operators import FOREVER, relation, shown
 from tests.oracle import Row
 from tests.oracle_sets import Memory, SetMemory, combine, distinct, in_order, unique
 from weft.algebra import Column, Expression, KeyRef, Relation, Select, SetOperation, WindowBound
-from weft.optimizer.share_set_columns import described, why_not
-from weft.optimizer.share_set_operators import arranged, chains_in
+from weft.optimizer.sets.arrange_set_operators import arranged, chains_in
+from weft.optimizer.sets.share_set_columns import described, why_not
 from weft.plan.canonical import with_ordered_operands
 
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.workload_run import Run, batch_of
 from weft.algebra import Value
-from weft.runtime import cycle_engine
 from weft.runtime.sinks.shed_notices import ShedNotice, notices_in
+from weft.runtime.sources import shedding
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.shedding import LEAST, ShedRate, after_idle, rate_after, without_shed_rows
 from weft.runtime.spark.rows import CORRUPT
@@ -118,7 +118,7 @@ def rates(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What each cycle keeps, instead of what follows from how long cycles take."""
     listed = [1_024, 512, 256, 256, 1_024, 1_024]
     cycles = iter(listed[1:])
-    monkeypatch.setattr(cycle_engine, "rate_after", lambda pace, seconds, interval: ShedRate(next(cycles, WHOLE)))
+    monkeypatch.setattr(shedding, "rate_after", lambda pace, seconds, interval: ShedRate(next(cycles, WHOLE)))
     return listed
 
 

@@ -20,10 +20,11 @@ from weft.catalog import Catalog
 from weft.explain.project import Project
 from weft.loom import Loom
 from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
+from weft.plan.nodes import Condition
 from weft.runtime.recorder import KEPT, Recorder, selectivities
 from weft.runtime.stages.statistics import measured, rates
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
-from weft.runtime.stages.windows.signatures import Condition, satisfying, signatures
+from weft.runtime.stages.windows.signatures import satisfying, signatures
 from weft.runtime.state.commits import START, Commit, StreamState
 
 _STREAM = """
@@ -241,10 +242,10 @@ def test_what_was_decided_when_a_query_began_is_explained(beside_oracle: Callabl
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = off")
     run.execute(f"CREATE CONTINUOUS QUERY late {counts}")
-    assert Project.of(run.loom.catalog).not_woven == {"late": "sharing is off"}
+    assert Project.of(run.loom.catalog).kept_apart == {"late": "sharing is off"}
     assert run.cycle(Cycle({"trades": rows}, {})) == ""
     run.loom.execute("SET sharing = on")
-    assert Project.of(run.loom.catalog).not_woven == {"late": "sharing was off when it began"}
+    assert Project.of(run.loom.catalog).kept_apart == {"late": "sharing was off when it began"}
     assert "neither woven nor in the network: sharing was off when it began" in run.loom.explain("late")
     assert "woven over stream trades: tree 0" in run.loom.explain("early")
 

@@ -75,6 +75,8 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "date": date.fromisoformat,
     "bytes": bytes.fromhex,
     "Fraction": Fraction,
+    "frozenset": lambda *items: frozenset(items),
+    "dict": lambda *items: dict(items),
 }
 
 _CLASSES: dict[str, type] = {}
@@ -101,6 +103,11 @@ def register(*classes: type) -> None:
         _CLASSES[tag] = cls
 
 
+def register_spelling(cls: type, spell: Callable[[Any], str], read: Callable[[str], Any]) -> None:
+    """Let values of a class be written as one string, and read back."""
+    _SPELLINGS[cls], _BUILDERS[cls.__name__] = spell, read
+
+
 def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
     """The JSON that spells `value`: itself if JSON can spell it, otherwise a table of rows.
 
@@ -112,7 +119,10 @@ def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
     table: list[list[Any]] = []
     number_of: dict[bytes, int] = {}  # what a row says → its number: equal parts are written once
     reference_to: dict[int, list[int]] = {}  # the identity of a part that is written → the reference to its row
+    #: Parts that are made for writing must not go before the end: another would have the identity.
+    alive: list[Iterable[Any]] = []
     tag, items = _tag_and_items(value, given)
+    alive.append(items)
     unfinished: list[tuple[Any, Iterator[Any], list[Any]]] = [(value, iter(items), [tag])]
     while unfinished:
         part, remaining, row = unfinished[-1]
@@ -123,6 +133,7 @@ def encode(value: object, given: Mapping[int, str] = _NOTHING_GIVEN) -> Json:
                 row.append(reference)
             else:
                 tag, items = _tag_and_items(item, given)
+                alive.append(items)
                 unfinished.append((item, iter(items), [tag]))
                 break
         else:
@@ -183,6 +194,10 @@ def _tag_and_items(part: Any, given: Mapping[int, str]) -> tuple[str, Iterable[A
     kind = type(part)
     if kind is tuple:
         return "tuple", part
+    if kind is frozenset:
+        return "frozenset", sorted(part)
+    if kind is dict:
+        return "dict", sorted(part.items())
     if kind in _FIELDS:
         get, defaults = _FIELDS[kind]
         return kind.__name__, _without_defaults(get(part), defaults)

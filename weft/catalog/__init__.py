@@ -5,8 +5,8 @@ from weft.catalog.catalog import CATALOG_FILE, Catalog, CycleStatistics, Request
 from weft.catalog.catalog_errors import CatalogError, CatalogLocked
 from weft.catalog.database import COPY_FILE
 from weft.catalog.definitions import Representative
+from weft.catalog.deliveries import MemberItinerary
 from weft.catalog.lock import Writer, find_writer
-from weft.catalog.room_tables import MemberItinerary
 
 __all__ = [
     "CATALOG_FILE",

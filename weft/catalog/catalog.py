@@ -31,8 +31,9 @@ from weft.algebra.codec import dumps, register
 from weft.catalog.catalog_errors import CatalogError
 from weft.catalog.database import Database, copy_of, refuse_lost, restore
 from weft.catalog.definitions import Definitions
+from weft.catalog.deliveries import Deliveries
 from weft.catalog.lock import WriterLock
-from weft.catalog.room_tables import Computations, Deliveries
+from weft.catalog.plan_nodes import PlanNodes
 from weft.plan.query_list import QueryList
 from weft.sql.names import folder_of_path
 from weft.sql.settings import ALLOWED_PATHS, Settings
@@ -67,8 +68,8 @@ class Catalog(Definitions):
         super().__init__(database)
         self._lock = lock
         self._statistics_changes = 0
-        #: The index of what the shared network computes.
-        self.computations = Computations(database)
+        #: The shared plan that ran last.
+        self.plan_nodes = PlanNodes(database)
         #: Itineraries and groups of delivery.
         self.deliveries = Deliveries(database)
 

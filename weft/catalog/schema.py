@@ -20,13 +20,11 @@ from zlib import crc32
 APPLICATION_ID: Final = 0x77656674
 
 #: The version of the schema, in the header too (`PRAGMA user_version`). Files of other versions are refused.
-VERSION: Final = 11
+VERSION: Final = 12
 
 #: Tables without a sum: no answer depends on statistics, other processes write requests, a commit has the digest of its
-#: plan, and the index of computations is checked when it is read, and planned again.
-_UNCHECKED: Final = frozenset(
-    {"checksums", "computations", "found", "next_computation", "plans", "requests", "statistics"}
-)
+#: plan, and the nodes of the shared plan are checked when they are read, and made again.
+_UNCHECKED: Final = frozenset({"checksums", "nodes", "plans", "requests", "shared_plan", "statistics"})
 
 _TABLES: Final = """
 CREATE TABLE project (id TEXT NOT NULL);
@@ -87,17 +85,10 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_pending ON requests (id) WHERE answer IS NULL;
 
--- The index of computations: what a node computes, as one document.
-CREATE TABLE computations (number INTEGER PRIMARY KEY, document TEXT NOT NULL, checksum INTEGER NOT NULL);
-CREATE TABLE found (
-    place   TEXT PRIMARY KEY,
-    node    INTEGER NOT NULL,
-    legs    TEXT NOT NULL,
-    columns TEXT NOT NULL
-) WITHOUT ROWID;
--- `made_by` is the planner that has made the index: another one may mean something else by it.
-CREATE TABLE next_computation (number INTEGER NOT NULL, made_by TEXT NOT NULL DEFAULT '');
-INSERT INTO next_computation (number) VALUES (1);
+-- The nodes of the shared plan that ran last, each as one document, and what is known of them together.
+CREATE TABLE nodes (id TEXT PRIMARY KEY, document TEXT NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE shared_plan (next_number INTEGER NOT NULL, made_by TEXT NOT NULL, digest TEXT NOT NULL);
+INSERT INTO shared_plan (next_number, made_by, digest) VALUES (1, '', '');
 
 CREATE TABLE checksums (name TEXT PRIMARY KEY, total INTEGER NOT NULL) WITHOUT ROWID;
 """

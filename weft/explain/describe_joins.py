@@ -10,31 +10,32 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from weft.algebra import DataType, Query, Relation, Select, SetOperation, Source, Stream, Table
+from weft.algebra import DataType, Query, Relation, Select, SetOperation, Source, Table
 from weft.algebra.properties import clock_type
 from weft.algebra.types import BIGINT
 from weft.catalog import Catalog
 from weft.explain import plan_description as plan
 from weft.explain.condition_text import Leg, column_text, disjunction_text, named_legs
-from weft.explain.project import Project, why_not_woven
+from weft.explain.project import NOT_RUN, Project, relations_of
 from weft.optimizer.network.nearest import Nearest, Neighbours
 from weft.optimizer.network.nodes import Entry, equations
 from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Redecided, best_order, costs, order_of, order_text
 from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind, share_known
 from weft.optimizer.network.wanted import SelectNeeds, legs_read
-from weft.optimizer.share_set_columns import Chain, described, why_not
+from weft.optimizer.rules.facts import Facts
+from weft.optimizer.rules.indexes import indexes_of, restored
+from weft.optimizer.rules.keep_sets import picks_columns
+from weft.optimizer.sets.share_set_columns import Chain, described, why_not
 from weft.plan.canonical import without_names
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.network import Network, parents_first
+from weft.plan.network import parents_first
+from weft.plan.nodes import Evaluator, RelationNode, SparkSelectNode
+from weft.plan.shared_plan import SharedPlan
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
-from weft.runtime.stages.groups.row_aggregates import row_aggregate
 from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
-from weft.runtime.stages.joins.stored_network import RecordedSizes, StoredNetwork, recorded_sizes
-from weft.runtime.stages.operators import Operator, StageKind, selects_of
-from weft.runtime.stages.sets.set_rows import picks_columns
-from weft.runtime.stages.windows.woven_queries import NotWoven
+from weft.runtime.stages.joins.stored_network import RecordedSizes, recorded_sizes
 
 #: What a log is called before its name.
 _TITLES = {
@@ -51,22 +52,25 @@ _MOST_ALONE = 200
 
 
 def shared_network(
-    queries: Sequence[Query], project: Project, woven: Collection[str] = (), chosen: str | None = None
+    queries: Sequence[Query],
+    planned: SharedPlan,
+    project: Project = NOT_RUN,
+    woven: Collection[str] = (),
+    chosen: str | None = None,
 ) -> plan.SharedNetwork:
     """The network of some queries, without those that are woven; `chosen` is the one that matters, if one does."""
-    networked: dict[str, list[Operator]] = {}
+    networked: dict[str, list[RelationNode]] = {}
     beside: dict[str, str] = {}
     reasons: dict[str, str] = {}
     for query in queries:
-        if query.name not in woven and (query.name in project.not_networked or not query.sharing):
-            reasons[query.name] = project.not_networked.get(query.name, "it was created with SHARING OFF")
+        if query.name not in woven and (query.name in project.kept_apart or not query.sharing):
+            reasons[query.name] = project.kept_apart.get(query.name, "it was created with SHARING OFF")
     sharing = [query for query in queries if query.name not in woven and query.name not in reasons]
-    project = project.with_beginning(sharing)
-    operators = {query.name: project.operators(query) for query in sharing}
+    operators = {query.name: relations_of(planned, query.name) for query in sharing}
     sets = _SetSharing(operators)
     for name, listed in operators.items():
-        found = [each for each in listed if each.stage is StageKind.JOINS]
-        others = (each for each in listed if each.stage is not StageKind.JOINS)
+        found = [each for each in listed if each.evaluator is Evaluator.JOINS]
+        others = (each for each in listed if each.evaluator is not Evaluator.JOINS)
         rest = "; ".join(dict.fromkeys(_in_words(name, each, sets) for each in others))
         if not found:
             reasons[name] = rest
@@ -75,44 +79,40 @@ def shared_network(
             beside |= {name: rest} if rest else {}
     if not networked:
         return plan.SharedNetwork(not_networked=reasons)
-    return _NetworkInWords(networked, beside, project).network(reasons, chosen)
+    return _NetworkInWords(networked, beside, planned, project).network(reasons, chosen)
 
 
-def _in_words(query: str, operator: Operator, sets: _SetSharing) -> str:
+def _in_words(query: str, operator: RelationNode, sets: _SetSharing) -> str:
     """How a relation of a query is evaluated that is not the network's."""
-    if operator.stage is StageKind.WINDOWS:
+    if operator.evaluator is Evaluator.WINDOWS:
         return "aggregates over streams share partials"
-    if operator.stage is StageKind.GROUPS:
+    if operator.evaluator is Evaluator.GROUPS:
         return "its groups are kept in the driver"
-    if operator.stage is StageKind.SETS:
+    if operator.evaluator is Evaluator.SETS:
         return sets.in_words(query, operator)
-    return f"Spark evaluates it by itself: {_why_by_itself(operator.relation)}"
-
-
-def _why_by_itself(relation: Relation) -> str:
-    assert isinstance(relation, Select)
-    if not relation.is_grouped:
-        return "its rows come out when their windows close"
-    if isinstance(relation.inputs[0].source, Stream):
-        return why_not_woven(Query("", relation, None)) or ""
-    try:
-        row_aggregate(relation, "", 0)
-    except NotWoven as reason:
-        return str(reason)
-    return ""
+    assert isinstance(operator, SparkSelectNode)
+    return f"Spark evaluates it by itself: {operator.decision.reason}"
 
 
 class _NetworkInWords:
     """The network while it is put into words."""
 
     def __init__(
-        self, operators: Mapping[str, Sequence[Operator]], beside: Mapping[str, str], project: Project
+        self,
+        operators: Mapping[str, Sequence[RelationNode]],
+        beside: Mapping[str, str],
+        planned: SharedPlan,
+        project: Project,
     ) -> None:
         self._operators, self._beside, self._project = operators, beside, project
-        self._selects = selects_of([operator for each in operators.values() for operator in each])
-        kept = StoredNetwork(project.catalog)
-        self._planned: Network = kept.planned(self._selects)
-        self._planner: Planner = kept.planner
+        self._selects = {
+            each.text: (each.relation, each.logs)
+            for of in operators.values()
+            for each in of
+            if isinstance(each.relation, Select)
+        }
+        self._planned = planned.network
+        self._planner: Planner = indexes_of(planned, Facts()).planner
         self._families: JoinGroups = join_groups_of(self._planned)
         self._logs = _logs(operators)
         self._neighbours = Neighbours(self._planner.nodes)
@@ -125,7 +125,7 @@ class _NetworkInWords:
             for number in chain:
                 self._users[number].append(name)
         self._alone: dict[tuple[int, ...], int] = {}
-        self._orders = _JoinOrders(self._selects, project.catalog)
+        self._orders = _JoinOrders(planned, project.catalog)
 
     def network(self, reasons: Mapping[str, str], chosen: str | None) -> plan.SharedNetwork:
         nodes = {number: self._node(number) for number in self._planned.nodes}
@@ -137,7 +137,7 @@ class _NetworkInWords:
 
     def _answers(self, query: str) -> list[int]:
         """The nodes in which the selects of a query find their rows."""
-        return [self._planned.results[operator.id.text].node for operator in self._operators[query]]
+        return [self._planned.results[operator.text].node for operator in self._operators[query]]
 
     def _chain(self, query: str) -> list[int]:
         """The nodes that a query needs, parents first."""
@@ -211,9 +211,9 @@ class _NetworkInWords:
             tuple(order for operator in self._operators[name] for order in self._orders.of(operator)),
         )
 
-    def _answer(self, operator: Operator) -> plan.AnsweredBy:
+    def _answer(self, operator: RelationNode) -> plan.AnsweredBy:
         """The node of a select, and which of its legs each input is."""
-        result = self._planned.results[operator.id.text]
+        result = self._planned.results[operator.text]
         assert isinstance(operator.relation, Select)
         legs = self._legs[result.node]
         named = [
@@ -229,7 +229,7 @@ class _NetworkInWords:
         if found not in self._alone:
             planner = Planner(self._planner.statistics)
             for operator in self._operators[name]:
-                planner.register(operator.id.text, *self._selects[operator.id.text])
+                planner.register(operator.text, *self._selects[operator.text])
             self._alone[found] = sum(map(planner.rows_looked_at, planner.nodes.entries))
         return self._alone[found]
 
@@ -286,7 +286,7 @@ class _NetworkInWords:
         return _title(node.legs[0], self._logs) if node.is_base else f"node {number}"
 
 
-def _logs(operators: Mapping[str, Sequence[Operator]]) -> dict[LogId, Leg]:
+def _logs(operators: Mapping[str, Sequence[RelationNode]]) -> dict[LogId, Leg]:
     """The name of each log for people, and the type of its clock. A subquery is called after a query that it is in."""
     logs: dict[LogId, Leg] = {}
     for query, listed in operators.items():
@@ -313,23 +313,21 @@ def _title(log: LogId, logs: Mapping[LogId, Leg]) -> str:
 class _JoinOrders:
     """The orders of some selects: in a project that has run, with what was seen of them."""
 
-    def __init__(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]], catalog: Catalog | None) -> None:
+    def __init__(self, planned: SharedPlan, catalog: Catalog | None) -> None:
         self._evidence = RecordedSizes({}, {}, ()) if catalog is None else recorded_sizes(catalog)
         observed = MeasuredSizes()
         observed.restore(self._evidence.known)
-        kept = StoredNetwork(catalog, statistics=observed)
-        kept.planned(selects)
-        kept.planner.estimates.reset()
-        self._planner = kept.planner
+        self._planner = restored(planned, Facts(sizes=observed)).planner
+        self._planner.estimates.reset()
 
-    def of(self, operator: Operator) -> Iterator[plan.JoinOrder]:
+    def of(self, operator: RelationNode) -> Iterator[plan.JoinOrder]:
         """The order of a select, if there is something to tell."""
-        place = operator.id.text
+        place = operator.text
         history = [each for each in self._evidence.history if place in each.places]
-        if len(operator.inputs) < 2 or (len(operator.inputs) < 3 and not history):
+        if len(operator.logs) < 2 or (len(operator.logs) < 3 and not history):
             return
         assert isinstance(operator.relation, Select)
-        what = self._planner.needs_of(operator.relation, operator.inputs)
+        what = self._planner.needs_of(operator.relation, operator.logs)
         names = [item.alias for item in operator.relation.inputs]
         called = _called(operator, what, self._planner.renaming)
         changes = tuple(_change(each, names, called) for each in history)
@@ -343,7 +341,7 @@ class _JoinOrders:
         yield plan.JoinOrder(order, found.now, best, found.best, seen, changes)
 
 
-def _called(operator: Operator, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
+def _called(operator: RelationNode, what: SelectNeeds, renaming: Renaming) -> dict[SizeKey, str]:
     """What the numbers are called that the costs of a select depend on: rows of its inputs, and its conditions."""
     assert isinstance(operator.relation, Select)
     legs = [Leg(each.alias, _clock(each.source)) for each in operator.relation.inputs]
@@ -378,21 +376,21 @@ def _named(order: str, names: Sequence[str]) -> str:
 class _SetSharing:
     """The set operators of some queries: which queries use each of them, and what keeps two of them apart."""
 
-    def __init__(self, operators: Mapping[str, Sequence[Operator]]) -> None:
+    def __init__(self, operators: Mapping[str, Sequence[RelationNode]]) -> None:
         self._users: dict[str, set[str]] = {}
         self._chains: dict[str, list[tuple[str, Chain]]] = {}
         for query, listed in operators.items():
             for operator in listed:
-                if operator.stage is StageKind.SETS:
+                if operator.evaluator is Evaluator.SETS:
                     self._users.setdefault(operator.log, set()).add(query)
                     for chain in _chains(operator.relation):
                         for body in {each.body for each in chain.operands}:
                             self._chains.setdefault(body, []).append((query, chain))
 
-    def in_words(self, query: str, operator: Operator) -> str:
+    def in_words(self, query: str, operator: RelationNode) -> str:
         """How a relation of a query is evaluated, and with which other queries."""
         if picks_columns(operator.relation):
-            shown, (log,) = "columns of what a set operator gives are picked in the driver", operator.inputs
+            shown, (log,) = "columns of what a set operator gives are picked in the driver", operator.logs
         else:
             shown, log = "values are remembered in the driver", operator.log
         others = sorted(self._users.get(log, set()) - {query})

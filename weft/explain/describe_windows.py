@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby
 
@@ -26,71 +25,91 @@ from weft.explain.plan_description import (
     Sharing,
     WovenQuery,
 )
-from weft.explain.project import NOT_RUN, Project
+from weft.explain.project import NOT_RUN, Project, why_not_woven
 from weft.explain.query_text import window_document
 from weft.expressions.spark_expressions import with_names
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.kernel_choice import ChosenKernel
 from weft.kernels.kernel_cost import cost_per_tick, demand
+from weft.optimizer.aggregates.stream_shapes import REDUCED_CLOCK, Woven
+from weft.optimizer.rules.indexes import stream_shape
+from weft.optimizer.rules.share_reductions import readers_over
+from weft.optimizer.rules.weave_windows import CohortId, terms_of
+from weft.optimizer.weave import window_trees
 from weft.optimizer.weave.dendrogram import nearest_neighbours
-from weft.plan.canonical import normalised
-from weft.plan.facts import NOT_MEASURED, Facts, Measurements, key_set
+from weft.plan import nodes as plan_nodes
+from weft.plan.facts import NOT_MEASURED, Measurements, key_set
+from weft.plan.nodes import CohortKey, Evaluator, ReduceNode, RelationNode, TreeSpec, WindowTreeNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.stages.statistics import rates
-from weft.runtime.stages.windows import tree_choice
-from weft.runtime.stages.windows.kernel_placement import PlacementNotes
 from weft.runtime.stages.windows.partials import LATEST, LEAST
 from weft.runtime.stages.windows.reduction import Reduction, reduction
-from weft.runtime.stages.windows.window_tree import TreeSpec
-from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, NotWoven, Woven, woven
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 
 
-def sharing(queries: Sequence[Query], measured: Measurements = NOT_MEASURED, project: Project = NOT_RUN) -> Sharing:
+def sharing(
+    queries: Sequence[Query], plan: SharedPlan, measured: Measurements = NOT_MEASURED, project: Project = NOT_RUN
+) -> Sharing:
     """What some queries share if they run together, but for the network."""
-    shapes: dict[str, dict[str, Woven]] = {}
-    not_woven: dict[str, str] = {}
-    for query in queries:
-        try:
-            shape = woven(replace(query, relation=normalised(query.relation)))
-        except NotWoven as reason:
-            not_woven[query.name] = str(reason)
-            continue
-        if query.name in project.not_woven:
-            not_woven[query.name] = project.not_woven[query.name]
-        else:
-            shapes.setdefault(_stream_of(shape).name, {})[query.name] = shape
+    not_woven = {each.name: reason for each in queries if (reason := _why_not(each, plan, project)) is not None}
     streams = []
     found: dict[str, WovenQuery] = {}
     rate_of = rates(measured)
-    for name, of_stream in shapes.items():
-        description = _StreamDescription(of_stream, rate_of.get(name), measured.facts.get(name, Facts()), project.hosts)
-        streams.append(description.stream())
-        found |= {each.name: each for each in description.queries(streams[-1])}
+    for reduction_node in sorted(plan.of(ReduceNode), key=lambda each: _first_reader(plan, each)):
+        description = _StreamDescription(plan, reduction_node, rate_of.get(reduction_node.stream))
+        if description.shapes:
+            streams.append(description.stream())
+            found |= {each.name: each for each in description.queries(streams[-1])}
     listed = [found[query.name] for query in queries if query.name in found]
     listed.sort(key=lambda each: isinstance(each.tree, RunningCohort))
     return Sharing(tuple(streams), {each.name: each for each in listed}, not_woven)
 
 
-def _stream_of(shape: Woven) -> Stream:
-    source = shape.select.inputs[0].source
-    assert isinstance(source, Stream)
-    return source
+def _why_not(query: Query, plan: SharedPlan, project: Project) -> str | None:
+    """Why a query is not answered from partials; None if it is."""
+    if query.name in project.kept_apart:
+        return project.kept_apart[query.name]
+    if not query.sharing:
+        return "it was created with SHARING OFF"
+    node = plan.nodes[plan.outputs[query.name].inputs[0]]
+    assert isinstance(node, RelationNode)
+    return None if node.evaluator is Evaluator.WINDOWS else why_not_woven(node.relation) or "it began like this"
+
+
+def _first_reader(plan: SharedPlan, node: ReduceNode) -> int:
+    names = (name for each in readers_over(plan, node.stream) for name in plan.queries_of(each.id))
+    return min((plan.queries[name].start.number for name in names), default=0)
 
 
 class _StreamDescription:
-    """The grouping of one stream's queries into trees, as the stage decides it, while it is being described."""
+    """What is planned over one stream, while it is being described."""
 
-    def __init__(self, shapes: Mapping[str, Woven], rate: Fraction | None, facts: Facts, hosts: PlacementNotes) -> None:
-        self.source = _stream_of(next(iter(shapes.values())))
-        self.shapes, self.rate, self.facts, self.hosts = shapes, rate, facts, hosts
-        self._windowed = {name: each for name, each in shapes.items() if not each.is_running}
-        self._grouping = tree_choice.choose_trees(self._windowed, facts)
+    def __init__(self, plan: SharedPlan, node: ReduceNode, rate: Fraction | None) -> None:
+        self._plan, self._node, self.rate, self.facts = plan, node, rate, node.facts
+        readers = sorted(
+            ((name, each) for each in readers_over(plan, node.stream) for name in plan.queries_of(each.id)),
+            key=lambda pair: (plan.queries[pair[0]].start.number, pair[0]),
+        )
+        #: The shapes of the queries that are answered from partials, by name.
+        self.shapes = {name: stream_shape(each) for name, each in readers}
+        self._windowed = {name: each for name, each in self.shapes.items() if not each.is_running}
         #: The queries of each tree. Trees are numbered in the order of their cohorts.
-        self._members: dict[TreeSpec, list[str]] = {spec: [] for spec in self._grouping.kernels}
-        for name, spec in self._grouping.tree_of.items():
-            self._members[spec].append(name)
+        self._members: dict[TreeSpec, list[str]] = {}
+        self._trees: dict[TreeSpec, WindowTreeNode] = {}
+        for name, each in readers:
+            tree = plan.nodes[each.inputs[0]]
+            if isinstance(tree, WindowTreeNode):
+                self._members.setdefault(tree.spec, []).append(name)
+                self._trees[tree.spec] = tree
+        by_cohort = {_cohort(spec): number for number, spec in reversed([*enumerate(self._members)])}
+        self._members = dict(sorted(self._members.items(), key=lambda item: by_cohort[_cohort(item[0])]))
         self._numbers = {spec: number for number, spec in enumerate(self._members)}
+
+    @property
+    def source(self) -> Stream:
+        source = next(iter(self.shapes.values())).select.inputs[0].source
+        assert isinstance(source, Stream)
+        return source
 
     def stream(self) -> SharedStream:
         nearest = _nearest_of_other_cohorts(self._numbers, self.readable)
@@ -126,7 +145,7 @@ class _StreamDescription:
                 tuple(dict.fromkeys(self.readable(m.name) for name in names for m in running[name].all_measures)),
                 tuple(names),
             )
-            for (conditions, keys), names in tree_choice.cohorts(running).items()
+            for (conditions, keys), names in _cohorts(running).items()
         )
 
     def queries(self, stream: SharedStream) -> Iterator[WovenQuery]:
@@ -149,8 +168,10 @@ class _StreamDescription:
         for name, shape in self._windowed.items():
             likes = shape.window, shape.all_measures, shape.keys
             if likes not in known:
-                grouping = tree_choice.choose_trees({name: shape}, self.facts)
-                known[likes] = self._final_cost(grouping.tree_of[name], grouping)
+                spec = TreeSpec(frozenset(), shape.keys, (shape.window,), tuple(m.name for m in shape.all_measures))
+                keys = window_trees.number_of_keys(shape.keys, self.facts)
+                kernels = window_trees.kernels_of(spec, {each.name: each for each in shape.all_measures}, keys)
+                known[likes] = self._final_cost(spec, [each.kernel for each in kernels.values()])
             costs[name] = known[likes]
         return costs
 
@@ -161,8 +182,8 @@ class _StreamDescription:
         return tuple(map(self.readable, texts))
 
     def _reduction(self) -> SharedReduction:
-        built = reduction(self.source, self.shapes.values())
-        layout, edges = built.layout, shared_edges(each.window for each in self._windowed.values())
+        built, edges = reduction(self.source, self._node), shared_edges(self._node.windows)
+        layout = built.layout
         return SharedReduction(
             tuple(sorted((each.modulus, each.residue) for each in edges)),
             edge_rate(edges) if edges else Fraction(0),
@@ -175,8 +196,10 @@ class _StreamDescription:
 
     def _described(self, specs: Sequence[TreeSpec], of_other_cohorts: Mapping[TreeSpec, Apart]) -> Cohort:
         first, clock = specs[0], clock_type(self.source)
-        partition = [[tree_choice.asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
-        weighed_by = self._grouping.terms[_cohort(first)]
+        partition = [[window_trees.asked_of(self.shapes[name]) for name in self._members[spec]] for spec in specs]
+        shapes = {name: self.shapes[name] for spec in specs for name in self._members[spec]}
+        cohort = CohortId(self._trees[first].log, *_cohort(first))
+        weighed_by = terms_of(self._plan, cohort, shapes)
         apart = dict(of_other_cohorts)
         if len(specs) > 1:
             for position, (nearest, added) in nearest_neighbours(partition, weighed_by.costing).items():
@@ -186,9 +209,9 @@ class _StreamDescription:
                 self._numbers[spec],
                 tuple(window_document(each, clock) for each in spec.windows),
                 edge_rate(shared_edges(spec.windows)),
-                tuple(self._kernel(name, choice) for name, choice in self._grouping.kernels[spec].items()),
+                tuple(map(self._kernel, spec.measures, self._trees[spec].kernels)),
                 tuple(self._members[spec]),
-                self._final_cost(spec, self._grouping),
+                self._final_cost(spec, [each.kernel for each in self._trees[spec].kernels]),
                 weighed_by.reading,
                 apart.get(spec),
             )
@@ -197,21 +220,28 @@ class _StreamDescription:
         return Cohort(
             tuple(sorted(self._all_readable(first.conditions))),
             self._all_readable(first.keys),
-            self.hosts(self.source.name, first.keys),
+            self._host(self._trees[first]),
             tuple(trees),
         )
 
-    def _final_cost(self, spec: TreeSpec, grouping: tree_choice.TreeChoice) -> Fraction:
+    def _host(self, tree: WindowTreeNode) -> str | None:
+        """Where the kernels of a cohort live and why, if there is something to say about it."""
+        if tree.on_executors:
+            return f"on the executors: {tree.host.reason}"
+        return f"in the driver: {tree.host.reason}" if tree.spec.keys and "kernels = " in tree.host.reason else None
+
+    def _final_cost(self, spec: TreeSpec, kernels: Sequence[str]) -> Fraction:
         """The cost of a tree's kernels: each of them answers all windows of the tree."""
         asked_of_all, rate = demand(spec.windows), edge_rate(shared_edges(spec.windows))
-        keys = grouping.terms[_cohort(spec)].keys
-        kernels = Counter(choice.kernel for choice in grouping.kernels[spec].values())
-        spent = (count * cost_per_tick(kernel, asked_of_all, rate, keys=keys) for kernel, count in kernels.items())
+        keys = window_trees.number_of_keys(spec.keys, self.facts)
+        spent = (
+            count * cost_per_tick(kernel, asked_of_all, rate, keys=keys) for kernel, count in Counter(kernels).items()
+        )
         return sum(spent, Fraction(0))
 
-    def _kernel(self, measure: str, choice: ChosenKernel) -> KernelChoice:
-        left_out = {ALGORITHMS[name].title: why for name, why in choice.left_out.items()}
-        return KernelChoice(self.readable(measure), ALGORITHMS[choice.kernel].title, choice.reason, left_out)
+    def _kernel(self, measure: str, choice: plan_nodes.KernelChoice) -> KernelChoice:
+        left_out = {each.what: each.reason for each in choice.decision.alternatives}
+        return KernelChoice(self.readable(measure), ALGORITHMS[choice.kernel].title, choice.decision.reason, left_out)
 
 
 def _weighed(nearest: int, saved: Fraction, added: Fraction) -> Apart:
@@ -224,7 +254,7 @@ def _weighed(nearest: int, saved: Fraction, added: Fraction) -> Apart:
 
 def _nearest_of_other_cohorts(numbers: Mapping[TreeSpec, int], readable: Callable[[str], str]) -> dict[TreeSpec, Apart]:
     """For each tree the nearest one of another cohort: the first of those that differ in as little as possible."""
-    like: dict[object, dict[tree_choice.CohortKey, TreeSpec]] = {}
+    like: dict[object, dict[CohortKey, TreeSpec]] = {}
     for spec in numbers:
         for likeness in _likenesses(spec):
             like.setdefault(likeness, {}).setdefault(_cohort(spec), spec)
@@ -247,7 +277,16 @@ def _difference(own: TreeSpec, other: TreeSpec, readable: Callable[[str], str]) 
     return " and ".join(differences)
 
 
-def _cohort(spec: TreeSpec) -> tree_choice.CohortKey:
+def _cohorts(shapes: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
+    """The names of the queries that take the same rows and group them by the same keys."""
+    alike: dict[CohortKey, list[str]] = {}
+    for name, each in shapes.items():
+        conditions = frozenset(condition.text for condition in each.conditions)
+        alike.setdefault((conditions, each.keys), []).append(name)
+    return alike
+
+
+def _cohort(spec: TreeSpec) -> CohortKey:
     return spec.conditions, spec.keys
 
 

@@ -31,9 +31,10 @@ def explained(
     queries: Sequence[Query], query: Query | None, measured: Measurements, format: str, project: Project = NOT_RUN
 ) -> str:
     """How a query, or all of them, are evaluated, and what they share: as text, JSON or a picture."""
-    found = sharing(queries, measured, project)
+    plan = project.plan(queries, measured.facts)
+    found = sharing(queries, plan, measured, project)
     name = None if query is None else query.name
-    found = replace(found, network=shared_network(queries, project, found.woven, name))
+    found = replace(found, network=shared_network(queries, plan, project, found.woven, name))
     chosen = queries if query is None else (query,)
     if format == "JSON":
         return json.dumps(shared_document(chosen, found, measured), indent=2, ensure_ascii=False)

@@ -29,7 +29,7 @@ import msgspec
 
 from weft.algebra import DataType
 from weft.explain.query_text import Document
-from weft.runtime.stages.windows.woven_queries import ONLY_AGGREGATES
+from weft.optimizer.aggregates.stream_shapes import ONLY_AGGREGATES
 
 #: Nanoseconds that a row costs in the reduction: reading it, and adding it to a partial.
 ROW = 200

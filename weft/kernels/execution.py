@@ -14,9 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.arithmetic import RowPointers
-from weft.kernels.cells import CAPACITY, FIRST, NEXT, Algorithm, Arithmetic, Index
-from weft.kernels.machine_code import address, in_machine_code, jitable, keep_numbers, numbers, row_operation, words
+from weft.kernels.compiled.arithmetic import RowPointers
+from weft.kernels.compiled.cells import CAPACITY, FIRST, NEXT, Algorithm, Arithmetic, Index
+from weft.kernels.compiled.machine_code import (
+    address,
+    in_machine_code,
+    jitable,
+    keep_numbers,
+    numbers,
+    row_operation,
+    words,
+)
 from weft.kernels.statistic import Columns, Statistic, records_at, same_records, write_records
 
 #: Drives a kernel: see `run` below for its arguments.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cells import KernelShape
+from weft.kernels.compiled.cells import KernelShape
 from weft.kernels.execution import KernelError
 from weft.kernels.kernel import DequeKernel, Kernel
 from weft.kernels.statistic import Columns, Statistic, are_identities, records_at, write_records

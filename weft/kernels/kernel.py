@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from weft.kernels.algorithms.slickdeque_noninv import FEWEST_SLOTS, GATHERED, ROOM, batch_for, layout_of, slots_for
-from weft.kernels.cells import FIRST, NEXT, SLOTS, Algorithm, KernelShape, MemoryLayout, empty_index
+from weft.kernels.compiled.cells import FIRST, NEXT, SLOTS, Algorithm, KernelShape, MemoryLayout, empty_index
+from weft.kernels.compiled.machine_code import address
 from weft.kernels.execution import COMPLAINTS, GO_BACK, KernelError, Run, arithmetic_of, compiled, loop_of, packed
-from weft.kernels.machine_code import address
 from weft.kernels.statistic import Array, Columns, Statistic, records_at, same_records, write_records
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.algebra.types import DataType
-from weft.kernels import arithmetic
+from weft.kernels.compiled import arithmetic
 from weft.kernels.statistic import (
     FLOAT64,
     INT64,

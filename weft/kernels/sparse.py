@@ -45,10 +45,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from weft.arrays.ordinals import positions_in_ranges
 from weft.kernels.algorithms.flatfat import append_range
-from weft.kernels.arithmetic import ADD_INTS
+from weft.kernels.compiled.arithmetic import ADD_INTS
+from weft.kernels.compiled.machine_code import Memory, address, in_machine_code
 from weft.kernels.execution import COMPLAINTS, GO_BACK, KernelError, arithmetic_of
 from weft.kernels.grouped import KernelPartials, expect_held
-from weft.kernels.machine_code import Memory, address, in_machine_code
 from weft.kernels.statistic import Columns, Statistic, are_identities, fold, records_at, write_records
 
 Ints = NDArray[np.int64]

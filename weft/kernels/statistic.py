@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weft.algebra.types import DataType, Kind
 from weft.arrays.ordinals import from_ordered_bits, is_text, joined_words, ordered_bits, takes_two_words, words_of
-from weft.kernels.arithmetic import RowArithmetic
+from weft.kernels.compiled.arithmetic import RowArithmetic
 
 Array: TypeAlias = NDArray[Any]
 

@@ -1,7 +1,10 @@
-"""The optimizer: what queries share, and in which order they do it.
+"""The optimizer: what queries share, how it is computed and where it is kept.
 
-weave                  window aggregates that share a tree
-network                selections and joins that share nodes, and the order of joins
-group_results          queries for subscribers that one representative query answers
-share_set_operators    set operators that share operands, in part by columns (share_set_columns)
+optimizer.py     the rules in their order: from queries and facts to the shared plan
+rules            one rule a file; facts.py is what rules know
+network          selections and joins that share nodes, and the order of joins
+weave            window aggregates that share a tree, and the kernels of trees
+aggregates       what aggregates need of rows
+sets             set operators that share operands
+group_results    queries for subscribers that one representative query answers
 """

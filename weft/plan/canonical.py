@@ -223,6 +223,8 @@ def plainly_named(relation: Relation) -> Relation:
 
 def without_names(relation: Relation) -> Relation:
     """A relation with plain names for everything."""
+    if isinstance(relation, Select) and _has_plain_inputs(relation):
+        return _with_plain_outputs(relation)
     if isinstance(relation, SetOperation):
         fields = tuple(Field(f"c{number}", each.type) for number, each in enumerate(relation.fields))
         return replace(relation, left=without_names(relation.left), right=without_names(relation.right), fields=fields)
@@ -245,7 +247,19 @@ def without_names(relation: Relation) -> Relation:
         return expression
 
     select = with_expressions(replace(relation, inputs=tuple(inputs)), renamed)
-    return replace(select, outputs=tuple(replace(each, name=f"c{n}") for n, each in enumerate(select.outputs)))
+    return _with_plain_outputs(select)
+
+
+def _has_plain_inputs(select: Select) -> bool:
+    """Whether inputs are called t0, t1, … and have the columns that their user declared."""
+    return all(
+        each.alias == f"t{position}" and not isinstance(each.source, (Select, SetOperation))
+        for position, each in enumerate(select.inputs)
+    )
+
+
+def _with_plain_outputs(select: Select) -> Select:
+    return replace(select, outputs=tuple(Output(f"c{n}", each.expression) for n, each in enumerate(select.outputs)))
 
 
 # -- ordered operands -------------------------------------------------------------------------------------------------

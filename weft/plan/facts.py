@@ -1,6 +1,6 @@
-"""Facts, by which plans are made, and what cycles measured.
+"""StreamFacts, by which plans are made, and what cycles measured.
 
-Facts are the rate of a stream, the length of its cycles, and its numbers of keys, in steps of four. A plan that
+StreamFacts are the rate of a stream, the length of its cycles, and its numbers of keys, in steps of four. A plan that
 followed every change of a stream would be replaced all the time, and every new plan has trees to build. So a number is
 known as the nearest power of four, and its step changes only when what is measured is four times as much, or a quarter.
 
@@ -21,7 +21,7 @@ _ROWS, _TICKS, _KEYS = "rows", "ticks", "keys "
 
 
 @dataclass(frozen=True)
-class Facts:
+class StreamFacts:
     """What is known of a stream, as powers of four; None, or not there, as long as nothing has been seen."""
 
     #: Rows per tick, and ticks per cycle.
@@ -43,14 +43,14 @@ class Facts:
         step = self.keys.get(key_set(keys)) if keys else 0
         return None if step is None else int(power(step))
 
-    def seen(self, pace: Sequence[tuple[int, int]], keys: Mapping[str, int]) -> Facts:
+    def seen(self, pace: Sequence[tuple[int, int]], keys: Mapping[str, int]) -> StreamFacts:
         """The facts after some cycles: the rows that came in each, and the ticks by which the clock went on.
 
         The cycle in the middle decides: one that is out of the ordinary changes nothing.
         """
         rates = sorted(Fraction(rows, ticks) for rows, ticks in pace if rows and ticks)
         lengths = sorted(ticks for _, ticks in pace if ticks)
-        return Facts(
+        return StreamFacts(
             _stepped(self.rows, rates[len(rates) // 2]) if rates else self.rows,
             _stepped(self.ticks, lengths[len(lengths) // 2]) if lengths else self.ticks,
             {**self.keys, **{name: _stepped(self.keys.get(name), count) for name, count in keys.items() if count}},
@@ -62,10 +62,10 @@ class Facts:
         return {name: step for name, step in steps.items() if step is not None}
 
 
-def facts_of(numbers: Mapping[str, int | float]) -> Facts:
+def facts_of(numbers: Mapping[str, int | float]) -> StreamFacts:
     steps = {name: int(step) for name, step in numbers.items()}
     keys = {name.removeprefix(_KEYS): step for name, step in steps.items() if name.startswith(_KEYS)}
-    return Facts(steps.get(_ROWS), steps.get(_TICKS), keys)
+    return StreamFacts(steps.get(_ROWS), steps.get(_TICKS), keys)
 
 
 def key_set(keys: Sequence[str]) -> str:
@@ -148,7 +148,7 @@ class Measurements:
 
     cycles: tuple[CycleMeasured, ...] = ()
     selectivities: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    facts: Mapping[str, Facts] = field(default_factory=dict)
+    facts: Mapping[str, StreamFacts] = field(default_factory=dict)
     network: Mapping[str, object] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:

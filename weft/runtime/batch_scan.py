@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from weft.algebra import Stream
 from weft.plan.event_time import Clock, EventTime, RunningQuery
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.nodes import Evaluator
 from weft.runtime.sinks.sinks import parquet_file, write_dead_letters, write_late_letters
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.row_judging import (
@@ -40,7 +41,7 @@ from weft.runtime.spark.rows import CLOCK, CORRUPT, Packed, clock_sql, columns
 from weft.runtime.spark.session import compile_plans, in_few_tasks, union_of
 from weft.runtime.stages.cycle_state import Arrivals, RowLogs
 from weft.runtime.stages.joins.spark_jobs import SparkJobs
-from weft.runtime.stages.operators import PlannedQueries, StageKind, logged
+from weft.runtime.stages.running_plan import RunningPlan, logged
 from weft.runtime.stages.stage import Scan, SeenRows
 from weft.runtime.state.commits import Commit, Segment, StreamState
 from weft.runtime.state.continuity import CycleSpec, states_of
@@ -49,7 +50,7 @@ from weft.runtime.state.continuity import CycleSpec, states_of
 @dataclass(frozen=True)
 class ScanTask:
     spec: CycleSpec
-    planned: PlannedQueries
+    planned: RunningPlan
     last: Commit
     logs: RowLogs
     #: The queries that are not answered from partials as a whole and may lose rows of a stream, by stream.
@@ -62,15 +63,15 @@ class Scanner:
         #: The streams of which each query may lose rows, by the query's number.
         self._lossy: dict[int, frozenset[str]] = {}
         #: For the queries of the newest cycle: those that may lose rows of each stream.
-        self._losing: tuple[PlannedQueries | None, Mapping[str, Mapping[str, RunningQuery]]] = (None, {})
+        self._losing: tuple[RunningPlan | None, Mapping[str, Mapping[str, RunningQuery]]] = (None, {})
 
     def scans(
         self,
         batch: Batch | None,
         spec: CycleSpec,
-        planned: PlannedQueries,
+        planned: RunningPlan,
         last: Commit,
-        takes: Callable[[StageKind, LogId], bool],
+        takes: Callable[[Evaluator, LogId], bool],
     ) -> Iterator[DirectScan | WrittenScan]:
         """The scans of a batch, of which the first that has an outcome counts.
 
@@ -81,12 +82,12 @@ class Scanner:
             yield DirectScan(task, batch)
         yield WrittenScan(task, batch)
 
-    def _lossy_queries(self, planned: PlannedQueries) -> Mapping[str, Mapping[str, RunningQuery]]:
+    def _lossy_queries(self, planned: RunningPlan) -> Mapping[str, Mapping[str, RunningQuery]]:
         """The queries that are not answered from partials as a whole and may lose rows of a stream, by stream."""
         if self._losing[0] is not planned:
             of_streams: dict[str, dict[str, RunningQuery]] = {}
             known, self._lossy = self._lossy, {}
-            for name, each in planned.others.items():
+            for name, each in planned.from_rows.items():
                 number = each.start.number
                 lossy = known[number] if number in known else streams_with_losses(each.query.relation)
                 self._lossy[number] = lossy
@@ -96,19 +97,19 @@ class Scanner:
         return self._losing[1]
 
 
-def _may_be_direct(batch: Batch, planned: PlannedQueries, takes: Callable[[StageKind, LogId], bool]) -> bool:
+def _may_be_direct(batch: Batch, planned: RunningPlan, takes: Callable[[Evaluator, LogId], bool]) -> bool:
     """Whether no operator needs rows of the batch in the logs of streams, and they are cheap to read.
 
     Rows that are not cheap to read may be read once: those of a stream over which there are only windows.
     """
 
-    def readers(stream: Stream) -> frozenset[StageKind]:
+    def readers(stream: Stream) -> frozenset[Evaluator]:
         return planned.stages_reading.get(LogId(LogKind.STREAM, stream.name), frozenset())
 
     for stream in batch.streams.values():
         if stream.backfill or not all(takes(stage, LogId(LogKind.STREAM, stream.name)) for stage in readers(stream)):
             return False
-    once = frozenset({StageKind.WINDOWS})
+    once = frozenset({Evaluator.WINDOWS})
     return all(part.is_cheap or all(readers(each) == once for each in part.streams.values()) for part in batch.parts)
 
 

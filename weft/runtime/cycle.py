@@ -21,33 +21,22 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from weft.algebra import Relation
-from weft.plan.event_time import RunningQuery
+from weft.optimizer.optimizer import EMPTY, optimise
+from weft.optimizer.rules.facts import Facts
+from weft.plan.facts import facts_of
 from weft.plan.log_ids import LogId
+from weft.plan.nodes import Evaluator, RelationNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.batch_scan import Scanner
 from weft.runtime.sources.batches import Batch
-from weft.runtime.spark.engine_errors import MemoryLimit
 from weft.runtime.spark.rows import CLOCK
 from weft.runtime.stages.cycle_state import CycleState, RowLogs, Step
 from weft.runtime.stages.groups.stage import GroupStage
 from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.stages.operators import (
-    Operator,
-    OperatorId,
-    PlannedQueries,
-    StageKind,
-    logged,
-    needed_of_logs,
-    operators_of,
-    roots_of,
-    stage_for,
-    whole_query,
-)
-from weft.runtime.stages.sets.set_rows import combines_rows
+from weft.runtime.stages.running_plan import RunningPlan, logged, needed_of_logs
 from weft.runtime.stages.sets.stage import SetStage
 from weft.runtime.stages.sql.stage import SqlStage
 from weft.runtime.stages.stage import Stage
-from weft.runtime.stages.windows.kernel_placement import KeySet, Placement
 from weft.runtime.stages.windows.stage import WindowStage
 from weft.runtime.stages.windows.stream_weave import ReducedRows
 from weft.runtime.stages.windows.warm_start import PendingRestore
@@ -62,6 +51,7 @@ from weft.runtime.state.continuity import (
 )
 from weft.runtime.state.storage import Storage
 from weft.runtime.state.store import MemoryAccount, StateStore, are_many, live
+from weft.runtime.state.stored_plan import StoredPlan
 from weft.sql.settings import Settings
 
 _SHARED = Folders()
@@ -77,8 +67,8 @@ class Answered:
     commit: Commit
     #: The new rows of each stream as partials, for statistics.
     reduced: Mapping[str, ReducedRows] = field(default_factory=dict)
-    #: Where the kernels of each key set live, by stream.
-    hosts: Mapping[str, Mapping[KeySet, Placement]] = field(default_factory=dict)
+    #: The plan that it was made by.
+    plan: SharedPlan = field(default_factory=SharedPlan)
 
 
 class CycleRunner:
@@ -93,7 +83,9 @@ class CycleRunner:
         network: JoinStage,
         restored: PendingRestore | None = None,
         folders: Folders = _SHARED,
+        stored: StoredPlan | None = None,
     ) -> None:
+        """`stored` keeps the plan for the next process."""
         self._on_step = on_step
         self._logs = RowLogs(spark, storage, folders)
         self._scanner = Scanner(self._logs)
@@ -110,26 +102,21 @@ class CycleRunner:
             SqlStage(self._logs),
             self._joins,
         )
-        #: The queries of this cycle, and the plan and the cycle of the last commit, with its queries.
-        self._planned = PlannedQueries()
-        self._committed: tuple[int, int, PlannedQueries] | None = None
+        self._settings, self._stored = settings, stored
+        #: The plan of this cycle; None before the first one.
+        self._planned: RunningPlan | None = None
+        #: The number of the queries and the cycle of the last commit, with the plan that it was made by.
+        self._committed: tuple[int, int, RunningPlan] | None = None
 
     def run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Answered:
-        """Evaluate a cycle. Nothing is true before the caller commits the record. MemoryLimit names queries."""
-        try:
-            return self._run(batch, spec, last)
-        except MemoryLimit as error:
-            names = (self._planned.owner_of.get(each, each) for each in error.needing_most)
-            raise MemoryLimit(str(error), tuple(dict.fromkeys(names))) from error
-
-    def _run(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Answered:
-        self._planned, known = self._plan(spec, last)
+        """Evaluate a cycle. Nothing is true before the caller commits the record."""
+        planned, known = self._plan(spec, last)
         self._on_step("ingest", spec.cycle)
         for stage in self._stages:
-            stage.prepare(spec, self._planned.of_stage[stage.kind], known)
+            stage.prepare(spec, planned, known)
         self._account.begin(use for stage in self._stages for use in stage.memory())
-        cycle = self._scan(batch, spec, known)
-        waiting = list(self._planned.operators)
+        cycle = self._scan(batch, spec, planned, known)
+        waiting = list(planned.relations)
         while waiting:
             waiting = self._run_next(cycle, waiting)
         self._on_step("answer", spec.cycle)
@@ -139,94 +126,97 @@ class CycleRunner:
         commit = self._record(cycle)
         cycle.drop_views()
         self._logs.forget_snapshots(commit.snapshots.values())
-        return Answered(cycle.answers, commit, self._windows.reduced, self._windows.placements.by_stream)
+        return Answered(cycle.answers, commit, self._windows.reduced, planned.plan)
 
-    def _scan(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> CycleState:
+    def _scan(self, batch: Batch | None, spec: CycleSpec, planned: RunningPlan, last: Commit) -> CycleState:
         """Read the new rows, again if they turn out to need it."""
         stages = {stage.kind: stage for stage in self._stages}
-        scans = self._scanner.scans(batch, spec, self._planned, last, lambda kind, log: stages[kind].takes(log))
+        scans = self._scanner.scans(batch, spec, planned, last, lambda kind, log: stages[kind].takes(log))
         for scan in scans:
             for stage in self._stages:
                 stage.take(scan)
             arrivals = scan.arrivals()
             if arrivals is not None:
-                return CycleState(spec, last, self._planned, arrivals, self._logs, self._on_step)
+                return CycleState(spec, last, planned, arrivals, self._logs, self._on_step)
         raise AssertionError("the last scan has an outcome")
 
-    def _run_next(self, cycle: CycleState, waiting: list[Operator]) -> list[Operator]:
-        """Run the first stage that has operators whose inputs are there; those that still wait."""
+    def _run_next(self, cycle: CycleState, waiting: list[RelationNode]) -> list[RelationNode]:
+        """Run the first stage that has relations whose inputs are there; those that still wait."""
         ready = [each for each in waiting if cycle.is_ready(each)]
-        kinds = {each.stage for each in ready}
-        assert ready, "some operator reads what no other gives"
+        kinds = {each.evaluator for each in ready}
+        assert ready, "some relation reads what no other gives"
         stage = next(stage for stage in self._stages if stage.kind in kinds)
-        operators = [each for each in ready if each.stage is stage.kind]
-        waiting = [each for each in waiting if each.stage is not stage.kind or not cycle.is_ready(each)]
+        relations = [each for each in ready if each.evaluator is stage.kind]
+        waiting = [each for each in waiting if each.evaluator is not stage.kind or not cycle.is_ready(each)]
         self._on_step(stage.step, cycle.number)
-        rows = stage.run(cycle, operators)
-        for each in operators:
-            if each.id.text in rows:
-                cycle.give(each, rows[each.id.text])
-        cycle.settle(operators)
+        rows = stage.run(cycle, relations)
+        for each in relations:
+            if each.text in rows:
+                cycle.give(each, rows[each.text])
+        cycle.settle(relations)
         return waiting
 
     def committed(self, commit: Commit) -> None:
         """A cycle's record has been committed."""
-        self._committed = commit.plan, commit.cycle, self._planned
+        if self._planned is not None:
+            self._committed = commit.plan, commit.cycle, self._planned
         for stage in self._stages:
             stage.commit(commit.cycle)
 
-    # -- queries and their operators ----------------------------------------------------------------------------------
+    # -- the plan -----------------------------------------------------------------------------------------------------
 
-    def _plan(self, spec: CycleSpec, last: Commit) -> tuple[PlannedQueries, Commit]:
-        """The queries of a cycle with their operators, and the last commit as far as it concerns those that go on."""
-        present = with_tables(of_present_streams(last, spec.plan), spec.intent.tables)
-        if self._committed is not None and self._committed[:2] == (spec.plan.number, present.cycle):
+    def _plan(self, spec: CycleSpec, last: Commit) -> tuple[RunningPlan, Commit]:
+        """The plan of a cycle, and the last commit as far as it concerns queries that go on."""
+        known = with_tables(of_present_streams(last, spec.plan), spec.intent.tables)
+        if self._committed is not None and self._committed[:2] == (spec.plan.number, known.cycle):
             # No query has come or gone: with thousands of them it pays not to look at each.
-            return self._committed[2], present
-        queries = running_queries(spec.plan, present, spec.cycle)
-        known = continued(present, queries)
-        # Whether a query is answered from shared partials, and whether its operators are shared with other queries, is
-        # decided in its first cycle, which may be this.
-        begun, sharing, can_weave = known.queries, spec.intent.sharing, self._windows.can_weave
-        whole = {
-            name: each
-            for name, each in queries.items()
-            if (begun[name].woven if name in begun else sharing and can_weave(each.query, each.start.number))
-        }
-        alone = {name: each for name, each in queries.items() if name not in whole}
-        shared = {
-            name
-            for name, each in alone.items()
-            if (begun[name].shared if name in begun else sharing and each.query.sharing)
-        }
-        # Those that are planned already keep their roots.
-        numbers = {each.start.number for each in alone.values()}
-        roots = {number: root for number, root in self._planned.roots.items() if number in numbers}
-        others = {name: each for name, each in alone.items() if each.start.number not in roots}
-        found = roots_of(others, shared, {name: state.root for name, state in known.queries.items()})
-        roots |= {alone[name].start.number: root for name, root in found.items()}
+            queries = self._committed[2].queries
+        else:
+            queries = running_queries(spec.plan, known, spec.cycle)
+            known = continued(known, queries)
+        before = self._previous()
+        plan = optimise(queries, self._facts(spec, known, before), before)
+        if self._planned is None or plan is not self._planned.plan:
+            self._planned = RunningPlan(plan)
+            if self._stored is not None:
+                self._stored.keep(plan)
+        return self._planned, known
 
-        def stage_of(query: RunningQuery, relation: Relation, id_: OperatorId) -> StageKind:
-            if id_.query >= 0:
-                return StageKind.SETS if combines_rows(relation) else StageKind.SQL
-            if id_.text in known.evaluators:
-                return StageKind(known.evaluators[id_.text])
-            return stage_for(relation, id_, query.start.first, self._windows.can_weave)
+    def _previous(self) -> SharedPlan:
+        """The plan of the cycle before, or of the process before."""
+        if self._planned is not None:
+            return self._planned.plan
+        return EMPTY if self._stored is None else self._stored.load()
 
-        single = operators_of(alone, {name: roots[each.start.number] for name, each in alone.items()}, stage_of)
-        operators = (*map(whole_query, whole.values()), *single)
-        return PlannedQueries(queries, operators, roots, frozenset(shared)), known
+    def _facts(self, spec: CycleSpec, last: Commit, plan: SharedPlan) -> Facts:
+        """What is known before a cycle."""
+        rows, most_rows = self._joins.kept_rows(plan, last)
+        return Facts(
+            cycle=spec.cycle,
+            is_start=self._planned is None,
+            sharing=spec.intent.sharing,
+            begun=last.queries,
+            evaluators=last.evaluators,
+            settings=self._settings,
+            streams={name: facts_of(numbers) for name, numbers in spec.intent.facts.items()},
+            live_partials=self._windows.live_partials(plan, last),
+            displaced=self._windows.displaced_in(plan),
+            sizes=self._joins.observing.observed,
+            join_rows=rows,
+            most_join_rows=most_rows,
+            revised=self._joins.revised,
+        )
 
     # -- the record ---------------------------------------------------------------------------------------------------
 
     def _record(self, cycle: CycleState) -> Commit:
         """The record that makes the cycle true."""
-        last, planned = cycle.last, self._planned
+        last, planned = cycle.last, cycle.planned
         answered = {name: last.answered.get(name, 0) for name in planned.queries}
         for name, table in cycle.answers.items():
             answered[name] += table.num_rows
         snapshots = {**last.snapshots, **cycle.written_snapshots}
-        remembered = {each.id.text for each in planned.of_stage[StageKind.SQL]}
+        remembered = {each.text for each in planned.plan.evaluated_by[Evaluator.SQL]}
         late = Counter(last.late)
         late.update(cycle.arrivals.late)
         return Commit(
@@ -238,16 +228,17 @@ class CycleRunner:
             {**self._rows_kept(cycle), **cycle.kept},
             {id_: path for id_, path in snapshots.items() if id_ in remembered},
             network=cycle.labels,
-            evaluators={each.id.text: each.stage.value for each in planned.operators if each.id.query < 0},
+            evaluators={each.text: each.evaluator.value for each in planned.relations if each.node_id.is_shared},
             late=late,
+            shared_plan="" if self._stored is None else self._stored.digest,
         )
 
     def _rows_kept(self, cycle: CycleState) -> dict[LogId, tuple[Segment, ...]]:
         """The rows that later cycles read again, by log."""
         plan = cycle.spec.plan
-        since = needed_of_logs(plan.streams, self._planned.operators, cycle.event_time)
+        since = needed_of_logs(plan.streams, cycle.planned, cycle.event_time)
         logs: dict[LogId, tuple[Segment, ...]] = {}
-        for log, source in logged(plan, self._planned).items():
+        for log, source in logged(plan, cycle.planned).items():
             arrived = [of[log] for of in (cycle.added, cycle.arrivals.kept_late) if log in of]
             # What neither an open window needs, nor a row that can still arrive in time, is expired.
             kept = live([*cycle.last.logs.get(log, ()), *arrived], since.get(log, _AFTER_ALL_CLOCKS))
@@ -261,7 +252,7 @@ class CycleRunner:
 
     def _states(self, cycle: CycleState) -> Mapping[str, QueryState]:
         """The record of each query, mostly the one that it has already."""
-        planned = self._planned
+        planned = cycle.planned
         if self._committed is not None and self._committed[2] is planned and not cycle.emit_from:
             return cycle.last.queries
         counted_from: dict[int, dict[str, int]] = {}
@@ -269,9 +260,8 @@ class CycleRunner:
             counted_from.setdefault(int(id_.partition(".")[0]), {})[id_] = clock
         states = {}
         for name, each in planned.queries.items():
-            start, root = each.start, planned.roots.get(each.start.number)
-            numbers, record = ((start.number,), "") if root is None else (root.id.numbers, root.record)
+            start, output = each.start, planned.plan.outputs[name]
+            numbers = output.node_id.numbers
             counted = {id_: clock for number in numbers for id_, clock in counted_from.get(number, {}).items()}
-            is_woven, is_shared = name in planned.whole, name in planned.shared
-            states[name] = QueryState(start.number, start.first, start.largest, counted, is_woven, is_shared, record)
+            states[name] = QueryState(start.number, start.first, start.largest, counted, output.is_shared, output.form)
         return states

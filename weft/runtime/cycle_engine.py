@@ -37,6 +37,7 @@ from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import Offsets, check_is_same_batch, is_repeated, new_files, with_files
 from weft.runtime.state.commits import Commit, Intent, StreamState
 from weft.runtime.state.continuity import CycleSpec
+from weft.runtime.state.stored_plan import StoredPlan
 
 
 class EngineOptions(TypedDict, total=False):
@@ -263,8 +264,11 @@ class CycleEngine:
     def _reset_runner(self, network: JoinStage | None = None, ahead: PendingRestore | None = None) -> None:
         """Make what runs cycles, as the last commit and the catalog have it."""
         settings = self._catalog.settings()
-        self._network = network or JoinStage(settings, self._catalog, observed_before(self._catalog))
-        self._runner = CycleRunner(self._spark, self._storage, self._on_step, settings, self._network, ahead)
+        self._network = network or JoinStage(settings, observed_before(self._catalog))
+        stored = StoredPlan(self._catalog)
+        self._runner = CycleRunner(
+            self._spark, self._storage, self._on_step, settings, self._network, ahead, stored=stored
+        )
 
     # -- parts of the record ------------------------------------------------------------------------------------------
 

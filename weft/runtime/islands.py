@@ -106,9 +106,7 @@ class Islands:
     def _new_runner(self, state: Commit, folders: Folders) -> CycleRunner:
         """A runner that begins with a state and shares nothing with others but files."""
         settings = self.catalog.settings()
-        # Labels in the logs have the numbers of nodes: nodes of this network get others.
-        known = (int(node) for each in state.network.values() for node in each.labels)
-        network = JoinStage(settings, folders=folders, first_node=max(known, default=0) + 1)
+        network = JoinStage(settings, folders=folders)
         return CycleRunner(self.spark, self.storage, lambda step, cycle: None, settings, network, folders=folders)
 
     def failure(self, batch: Batch | None, spec: CycleSpec, last: Commit) -> Exception | None:

@@ -21,7 +21,7 @@ from weft.algebra import Stream
 from weft.algebra.properties import clock_type
 from weft.algebra.types import TIMESTAMP
 from weft.catalog import Catalog
-from weft.plan.facts import Facts, key_set
+from weft.plan.facts import StreamFacts, key_set
 from weft.plan.query_list import QueryList
 from weft.runtime.cycle import Answered
 from weft.runtime.stages.joins.stored_network import Numbers
@@ -123,7 +123,7 @@ class Recorder:
         self._steps: list[tuple[str, float]] = []
         self._jobs: int | None = None
         self._ended: float | None = None
-        self._facts: dict[str, Facts] | None = None
+        self._facts: dict[str, StreamFacts] | None = None
         #: The rows and ticks of each stream in the newest cycles, by the stream's number.
         self._pace: dict[int, deque[tuple[int, int]]] = {}
 
@@ -131,7 +131,7 @@ class Recorder:
         self._steps = [("begin", time.monotonic())]
         self._jobs = _jobs_so_far(self._spark)
 
-    def facts(self) -> dict[str, Facts]:
+    def facts(self) -> dict[str, StreamFacts]:
         """What is known of the streams: by now, or, if nothing has run yet, when the engine last ran."""
         if self._facts is None:
             self._facts = facts(self._catalog)
@@ -191,14 +191,11 @@ class Recorder:
                 keys = {key_set(of): count for of, count in reduced.weave.key_counts().items() if of}
                 numbers[f"keys:{name}"] = dict(keys)
                 numbers[f"conditions:{name}"] = dict(selectivities(reduced.partials, answered.commit.cycle))
-            numbers[f"executors:{name}"] = {
-                key_set(of): host.partials for of, host in answered.hosts.get(name, {}).items() if host.on_executors
-            }
             numbers[f"stream:{name}"] = measured
             pace = self._pace.setdefault(int(measured["number"]), deque(maxlen=_PACED_BY))
             if measured["ticks"] > 0:
                 pace.append((int(measured["rows"]), int(measured["ticks"])))
-            learnt = self.facts()[name] = self.facts().get(name, Facts()).seen(pace, keys)
+            learnt = self.facts()[name] = self.facts().get(name, StreamFacts()).seen(pace, keys)
             numbers[f"facts:{name}"] = dict(learnt.numbers())
         return {key: each for key, each in numbers.items() if each}
 

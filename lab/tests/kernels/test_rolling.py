@@ -10,7 +10,7 @@ import pytest
 from lab.kernels.rolling import rolling_kernel
 from tests.kernels.cases import CASES, Case, assert_same
 from weft.kernels.algorithms import ALGORITHMS
-from weft.kernels.cells import Algorithm
+from weft.kernels.compiled.cells import Algorithm
 from weft.kernels.execution import KernelError
 from weft.kernels.grouped import make_kernel
 from weft.kernels.kernel import why_not

@@ -16,16 +16,15 @@ from tests.runtime.joins.test_stage import F, created, rows
 from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import Run
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
+from tests.support.plans import planned, shared
 from weft.algebra import Query
 from weft.catalog import Catalog
 from weft.explain.describe_joins import shared_network
-from weft.explain.describe_windows import sharing
 from weft.explain.explained import explained, network_document, shared_document
 from weft.explain.plan_description import LOG, SharedNetwork, Sharing
-from weft.explain.project import Project
 from weft.loom import Loom
 from weft.plan.facts import NOT_MEASURED, Measurements
-from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.state.stored_plan import StoredPlan
 from weft.sql import NamesInMemory, read, statements
 from weft.sql.check import check
 
@@ -82,7 +81,7 @@ def _drawn(seed: int) -> tuple[Query, ...]:
 
 
 def _network(queries: Sequence[Query]) -> SharedNetwork:
-    return shared_network(queries, Project({}))
+    return shared_network(queries, planned(queries))
 
 
 @pytest.fixture(params=range(10))
@@ -133,8 +132,8 @@ def test_families_have_every_join_once(drawn: Sequence[Query]) -> None:
 
 
 def test_every_query_is_told_of_in_one_place(drawn: Sequence[Query]) -> None:
-    found = sharing(drawn)
-    network = shared_network(drawn, Project({}), found.woven)
+    found = shared(drawn)
+    network = shared_network(drawn, planned(drawn), woven=found.woven)
     places = Counter([*found.woven, *network.queries, *network.not_networked])
     assert places == Counter(each.name for each in drawn)
 
@@ -172,7 +171,7 @@ def test_one_query_is_told_of_its_own_nodes_and_the_nearest_alone() -> None:
 
 def test_many_queries_are_not_planned_again_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.explain.describe_joins._MOST_ALONE", 2)
-    network = shared_network(_given(), Project({}), chosen="cleo")
+    network = shared_network(_given(), planned(_given()), chosen="cleo")
     assert network.queries["cleo"].alone is not None
     assert network.queries["ann"].alone is None
 
@@ -227,12 +226,12 @@ def test_another_process_is_shown_the_network_that_runs(beside_oracle: Callable[
     assert run.take(f=rows(8)) == ""
     with Loom.open(run.directory, write=False) as reader:
         document = json.loads(reader.explain(format="JSON"))
-        kept = StoredNetwork(reader.catalog).planner.network
-        project, queries = Project.of(reader.catalog), {each.name: each for each in reader.catalog.queries()}
+        plan = StoredPlan(reader.catalog).load()
+    kept = plan.network
     assert [each["node"] for each in document["network"]["nodes"]] == list(kept.nodes)
     for query in document["queries"]:
         ((answer),) = query["network"]["answers"]
-        assert answer["node"] == kept.results[project.operators(queries[query["query"]])[-1].id.text].node
+        assert answer["node"] == kept.results[plan.outputs[query["query"]].node_id.text].node
     logs = [each for each in document["network"]["nodes"] if each["kind"] == LOG]
     assert [each["measured"] for each in logs] == [sum(s.rows for s in run.engine.last.logs["stream f"])]
 
@@ -257,7 +256,7 @@ def test_explaining_changes_nothing(tmp_path: Path) -> None:
     with Loom.open(tmp_path, write=False) as reader:
         assert reader.explain() == explained(_given(), None, Measurements(), "TEXT")
     with Catalog.open(tmp_path) as catalog:
-        assert not catalog.computations.load().computations
+        assert not catalog.plan_nodes.load({}).nodes
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.runtime.joins.test_stage import CHAIN, F, created, rows
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from weft.catalog import CATALOG_FILE, Catalog
 from weft.plan.network import Network
-from weft.runtime.stages.joins.stored_network import StoredNetwork
+from weft.runtime.state.stored_plan import StoredPlan
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +27,7 @@ QUERIES = created(
 def kept(run: Run) -> Network:
     """The network as another process sees it while the engine has the project."""
     with Catalog.open(run.directory, write=False) as reader:
-        return StoredNetwork(reader).planner.network
+        return StoredPlan(reader).load().network
 
 
 def places(run: Run) -> set[str]:
@@ -47,7 +47,7 @@ def test_a_restart_takes_up_the_network_that_ran(
     run.restart()
     assert run.take(f=rows(10)) == ""
     assert kept(run) == before
-    assert "planned anew" not in caplog.text
+    assert "made again" not in caplog.text
 
 
 def test_queries_come_and_go_while_nothing_runs(beside_oracle: Callable[[str], Run]) -> None:
@@ -75,20 +75,20 @@ def test_a_cycle_that_fails_leaves_an_index_that_the_next_attempt_can_use(
     assert run.take(f=rows(10)) == ""
     assert kept(run).results.keys() == places(run)
     assert run.take(f=rows(14)) == ""
-    assert "planned anew" not in caplog.text
+    assert "made again" not in caplog.text
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE next_computation SET made_by = 'another'",
-        "UPDATE computations SET document = '[1'",
+        "UPDATE shared_plan SET made_by = 'another'",
+        "UPDATE nodes SET document = '[1'",
         *(
             pytest.param(each, marks=pytest.mark.prove)
             for each in (
-                "DELETE FROM computations WHERE number % 2 = 0",
-                "UPDATE found SET node = 1",
-                "DELETE FROM found",
+                "DELETE FROM nodes WHERE id LIKE 'join %'",
+                "DELETE FROM nodes WHERE id LIKE 'scan %'",
+                "UPDATE shared_plan SET next_number = 1",
             )
         ),
     ],
@@ -103,5 +103,5 @@ def test_an_index_that_is_of_no_use_does_not_stop_the_engine(
     run.restart()
     assert run.take(f=rows(10)) == ""
     assert run.take(f=rows(16)) == ""
-    assert "planned anew" in caplog.text
+    assert "made again" in caplog.text
     assert kept(run).results.keys() == places(run)

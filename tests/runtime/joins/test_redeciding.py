@@ -16,7 +16,6 @@ from tests.runtime.joins.workloads import workload
 from tests.runtime.workload_run import UNCOMMITTED, Run
 from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
-from weft.explain.project import Project
 from weft.optimizer.network.redeciding import Patience
 from weft.optimizer.network.sizes import MeasuredSizes, SizeKind
 from weft.runtime.stages.joins.stage import JoinStage
@@ -51,7 +50,7 @@ class Shaken:
         self.decisions = 0
 
     def __call__(self, catalog: Catalog) -> JoinStage:
-        self.network = JoinStage(catalog.settings(), catalog, Fickle(self._pick), forced=self._forced)
+        self.network = JoinStage(catalog.settings(), Fickle(self._pick), forced=self._forced)
         return self.network
 
     def _forced(self, cycle: int, places: Sequence[str]) -> Iterable[str]:
@@ -96,7 +95,7 @@ HASTY = Patience(sustained=1, interval=2)
 
 
 def watching(catalog: Catalog) -> JoinStage:
-    return JoinStage(catalog.settings(), catalog, observed_before(catalog), HASTY)
+    return JoinStage(catalog.settings(), observed_before(catalog), HASTY)
 
 
 def rows_that_meet(cycle: int, pair: str) -> dict[str, list[tuple[int, int, int]]]:
@@ -191,7 +190,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
     run = Run(
         spark,
         tmp_path,
-        network=lambda catalog: JoinStage(catalog.settings(), catalog, told, forced=lambda cycle, places: chosen),
+        network=lambda catalog: JoinStage(catalog.settings(), told, forced=lambda cycle, places: chosen),
     )
     run.execute(STREAMS + CHAIN.format(name="first", shown="a.k", more=" AND a.n <= c.n + 3"))
     try:
@@ -202,8 +201,7 @@ def test_an_older_select_finds_its_columns_in_a_node_that_was_kept_for_another(
         assert run.take(None, **rows_that_meet(1, "ab")) == ""
         assert joined_first(run) == AB | BC
         told.rare = "T1.k - T2.k = 0"
-        (of_second,) = Project.of(run.loom.catalog).operators(run.loom.catalog.query("second"))
-        chosen.append(of_second.id.text)
+        chosen.append(run.engine._runner._planned.plan.outputs["second"].node_id.text)
         for cycle in (2, 3):
             assert run.take(None, **rows_that_meet(cycle, "ab")) == ""
             assert joined_first(run) == AB, "both read the join that was there"

@@ -107,7 +107,7 @@ def test_what_a_query_has_not_seen_is_made_up_for_when_the_network_is_another(
     assert run.take(f=rows(6)) == ""
     run.execute("DROP CONTINUOUS QUERY weak")
     # As if another weft had kept the network: with what is kept, the join would stay what it is.
-    run.loom.catalog.computations.clear()
+    run.loom.catalog.plan_nodes.clear(1)
     run.restart()
     assert run.take(f=rows(12)) == ""
     (anew,) = [state.labels for state in run.engine.last.network.values()]

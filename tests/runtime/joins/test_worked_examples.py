@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from tests.runtime.workload_run import Run, values_of
+from tests.support.plans import planned
 from weft.algebra import Value
-from weft.explain.project import Project
-from weft.runtime.stages.operators import StageKind
+from weft.explain.project import relations_of
+from weft.plan.nodes import Evaluator
 from weft.runtime.stages.statistics import measured
 from weft.sql.check import check
 
@@ -45,13 +46,14 @@ def transfers(first: int) -> list[tuple[Value, ...]]:
     return [*chain, (first + 2, 4, 2, 500, 4, 1), (first + 3, 5, 1, 30, 2, 3)]
 
 
-def evaluators(script: str) -> list[list[tuple[StageKind, str]]]:
+def evaluators(script: str) -> list[list[tuple[Evaluator, str]]]:
     """Who evaluates which relation of each query."""
-    project = Project({})
-    return [[(each.stage, each.id.text) for each in project.operators(query)] for query in check(script).queries]
+    queries = check(script).queries
+    plan = planned(queries)
+    return [[(each.evaluator, each.text) for each in relations_of(plan, query.name)] for query in queries]
 
 
-def distinct(operators: Sequence[Sequence[tuple[StageKind, str]]], evaluator: StageKind) -> int:
+def distinct(operators: Sequence[Sequence[tuple[Evaluator, str]]], evaluator: Evaluator) -> int:
     return len({place for query in operators for found, place in query if found is evaluator})
 
 
@@ -147,15 +149,15 @@ def test_columns_correspond_by_position() -> None:
     renamed = one.replace("sender,", "sender AS x,")
     swapped = "SELECT id, kind, amount, sender FROM f UNION SELECT id, kind, receiver, amount FROM f RETAIN UNBOUNDED"
     found = evaluators(F + created(one=one, renamed=renamed, swapped=swapped))
-    assert distinct(found, StageKind.SETS) == 2
+    assert distinct(found, Evaluator.SETS) == 2
 
 
 def test_a_view_that_is_registered_twice_adds_nothing() -> None:
     once, twice = (evaluators(F + created(**{f"q{n}": both(50, 50) for n in range(count)})) for count in (1, 2))
-    for evaluator in StageKind:
+    for evaluator in Evaluator:
         assert distinct(once, evaluator) == distinct(twice, evaluator)
-    assert distinct(once, StageKind.WINDOWS) == 2
-    assert distinct(once, StageKind.JOINS) == 1
+    assert distinct(once, Evaluator.WINDOWS) == 2
+    assert distinct(once, Evaluator.JOINS) == 1
 
 
 @pytest.mark.spark

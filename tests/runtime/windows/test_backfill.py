@@ -36,7 +36,7 @@ def test_history_is_answered_at_once_and_without_the_rows_that_were_late(beside_
         assert run.take(trades=[*rows(first), *late(*behind)]) == ""
     run.execute(";".join(LATER))
     assert run.take(trades=[*rows(50), *late(43, 36)]) == ""
-    assert all(state.woven for state in run.engine.last.queries.values())
+    assert set(run.engine.last.evaluators.values()) == {"windows"}
     for first in (60, 70, 90, 130):
         assert run.take(trades=rows(first)) == ""
 

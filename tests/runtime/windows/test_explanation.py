@@ -15,19 +15,18 @@ from pyspark.sql import SparkSession
 
 from tests.runtime.windows.dashboards import story
 from tests.support.golden import FIXTURES, Example, read_golden, rewrite_golden
+from tests.support.plans import planned, shared, trees
 from weft.algebra import Query, Select, Stream
-from weft.algebra.properties import clock_type
-from weft.explain.describe_windows import sharing
+from weft.algebra.properties import leaves
 from weft.explain.explained import explained, shared_document
 from weft.explain.plan_description import ROW, SharedTree, Sharing, WovenQuery
 from weft.explain.query_text import window_document
 from weft.explain.shared_text import shared_text
 from weft.expressions.spark_expressions import column, spark_type, with_names
 from weft.plan.facts import CycleMeasured, Measurements, StreamMeasured
+from weft.plan.nodes import ReduceNode
 from weft.runtime.spark.rows import CORRUPT
 from weft.runtime.stages.windows.reduction import reduction
-from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.woven_queries import woven
 from weft.sql import NamesInMemory, read, split, statements
 
 FOLDER = FIXTURES / "explain"
@@ -125,7 +124,7 @@ def dashboard(request: pytest.FixtureRequest) -> tuple[Query, ...]:
 
 
 def test_every_query_is_in_exactly_one_tree_or_has_a_reason(dashboard: Sequence[Query]) -> None:
-    found = sharing(dashboard)
+    found = shared(dashboard)
     in_trees = Counter(name for stream in found.streams for tree in stream.trees for name in tree.queries)
     running = Counter(name for stream in found.streams for cohort in stream.running for name in cohort.queries)
     assert set((in_trees + running).values()) <= {1}
@@ -136,7 +135,7 @@ def test_every_query_is_in_exactly_one_tree_or_has_a_reason(dashboard: Sequence[
 
 
 def test_companions_are_symmetric(dashboard: Sequence[Query]) -> None:
-    found = sharing(dashboard)
+    found = shared(dashboard)
     pairs = {(name, other) for name, each in found.woven.items() for other in each.companions}
     assert pairs == {(other, name) for name, other in pairs}
     assert all(name != other for name, other in pairs)
@@ -148,7 +147,7 @@ def test_companions_are_symmetric(dashboard: Sequence[Query]) -> None:
 
 def test_companions_take_the_same_rows_and_keys(dashboard: Sequence[Query]) -> None:
     relations = {each.name: each.relation for each in dashboard}
-    for name, (each, _) in _in_trees(sharing(dashboard)).items():
+    for name, (each, _) in _in_trees(shared(dashboard)).items():
         own = relations[name]
         for other in (relations[companion] for companion in each.companions):
             assert isinstance(own, Select)
@@ -164,7 +163,7 @@ def _conjuncts(select: Select) -> set[object]:
 
 
 def test_the_window_of_a_query_is_in_its_tree(dashboard: Sequence[Query]) -> None:
-    found = sharing(dashboard)
+    found = shared(dashboard)
     for query in dashboard:
         if query.name in _in_trees(found):
             assert query.relation.window is not None
@@ -175,7 +174,7 @@ def test_the_window_of_a_query_is_in_its_tree(dashboard: Sequence[Query]) -> Non
 @pytest.mark.parametrize("rate", [None, Fraction(7, 3)])
 def test_the_costs_of_queries_add_up_to_that_of_their_stream(rate: Fraction | None) -> None:
     told = StreamMeasured(rate.numerator, 0, 0, ticks=rate.denominator) if rate else StreamMeasured(0, 0, 0)
-    found = sharing(_dashboard(3), Measurements((CycleMeasured(0, 1.0, 0, None, {}, {"trades": told}),)))
+    found = shared(_dashboard(3), Measurements((CycleMeasured(0, 1.0, 0, None, {}, {"trades": told}),)))
     (stream,) = found.streams
     assert len(stream.trees) > 1
     rows = (rate or Fraction(0)) * ROW
@@ -186,7 +185,7 @@ def test_the_costs_of_queries_add_up_to_that_of_their_stream(rate: Fraction | No
 
 
 def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
-    for stream in sharing(dashboard).streams:
+    for stream in shared(dashboard).streams:
         assert [tree.number for tree in stream.trees] == list(range(len(stream.trees)))
         for cohort in stream.cohorts:
             own = {tree.number for tree in cohort.trees}
@@ -200,7 +199,7 @@ def test_a_tree_is_apart_from_another_one(dashboard: Sequence[Query]) -> None:
 
 
 def test_every_query_is_explained_once(dashboard: Sequence[Query]) -> None:
-    found = sharing(dashboard)
+    found = shared(dashboard)
     text = shared_text(dashboard, found, Measurements())
     for name in _in_trees(found):
         assert len(re.findall(rf"^ +{name} costs ", text, re.MULTILINE)) == 1
@@ -211,7 +210,7 @@ def test_every_query_is_explained_once(dashboard: Sequence[Query]) -> None:
 
 
 def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) -> None:
-    document = shared_document(dashboard, sharing(dashboard), TWO_CYCLES)
+    document = shared_document(dashboard, shared(dashboard), TWO_CYCLES)
     assert json.loads(json.dumps(document)) == document
     assert [each["query"] for each in document["queries"]] == [each.name for each in dashboard]
     assert all((each["woven"] is None) == (each["not_woven"] is not None) for each in document["queries"])
@@ -219,24 +218,22 @@ def test_the_document_is_json_and_names_everybody(dashboard: Sequence[Query]) ->
 
 def test_explaining_one_query_tells_of_its_stream_alone() -> None:
     queries = _queries(_given())
-    document = shared_document([_given().find("lonely")], sharing(queries), Measurements())
+    document = shared_document([_given().find("lonely")], shared(queries), Measurements())
     assert [each["stream"] for each in document["streams"]] == ["ticks"]
-    assert shared_document([_given().find("dear")], sharing(queries), Measurements())["streams"] == []
+    assert shared_document([_given().find("dear")], shared(queries), Measurements())["streams"] == []
 
 
-def test_the_engine_does_what_is_explained(dashboard: Sequence[Query]) -> None:
-    found = sharing(dashboard)
-    shapes = {each.name: woven(each) for each in dashboard if each.name not in found.not_woven}
-    stream = next(iter(shapes.values())).select.inputs[0].source
-    assert isinstance(stream, Stream)
-    weave = StreamWeave(stream, shapes)
+def test_what_is_explained_is_the_plan(dashboard: Sequence[Query]) -> None:
+    found, plan = shared(dashboard), planned(dashboard)
+    chosen = trees(plan).tree_of
     for name, (_, shown) in _in_trees(found).items():
-        spec = weave.grouping.tree_of[name]
-        assert shown.windows == tuple(window_document(each, clock_type(stream)) for each in spec.windows)
-        assert {other for other, tree in weave.grouping.tree_of.items() if tree == spec} == set(shown.queries)
-    layout, explained_as = weave.reduction.layout, found.stream(stream.name).reduction
-    assert len(layout.decoders) == len(explained_as.conditions)
-    assert (len(layout.keys), len(layout.aggregates)) == (len(explained_as.keys), len(explained_as.aggregates))
+        spec, stream = chosen[name], plan.queries[name].query.relation
+        assert shown.windows == tuple(window_document(each, stream.clock_type) for each in spec.windows)
+        assert {other for other, tree in chosen.items() if tree == spec} == set(shown.queries)
+    for node in plan.of(ReduceNode):
+        explained_as = found.stream(node.stream).reduction
+        assert len({each.text for of in node.predicate_sets for each in of}) == len(explained_as.conditions)
+        assert (len(node.keys), len(node.aggregates)) == (len(explained_as.keys), len(explained_as.aggregates))
 
 
 def test_a_thousand_conditions_are_a_few_lines_of_text_and_all_there_in_json() -> None:
@@ -273,9 +270,9 @@ def test_columns_are_named_and_strings_are_left_alone() -> None:
 
 @pytest.mark.spark
 def test_the_statement_that_is_shown_is_the_reduction_that_runs(spark: SparkSession) -> None:
-    queries = [each for each in _dashboard(5) if each.name in sharing(_dashboard(5)).woven]
-    shapes = [woven(each) for each in queries]
-    stream = shapes[0].select.inputs[0].source
+    queries = [each for each in _dashboard(5) if each.name in shared(_dashboard(5)).woven]
+    (node,) = planned(queries).of(ReduceNode)
+    (stream,) = {leaf for each in queries for leaf in leaves(each.relation)}
     assert isinstance(stream, Stream)
     schema = ", ".join(f"{column(n)} {spark_type(each.type)}" for n, each in enumerate(stream.fields))
     arrived = [row for cycle in story(5, most_queries=60).cycles for row in cycle.rows["trades"]]
@@ -283,10 +280,10 @@ def test_the_statement_that_is_shown_is_the_reduction_that_runs(spark: SparkSess
     rows = spark.createDataFrame(values, f"{schema}, {CORRUPT} STRING")
     rows.createOrReplaceTempView(stream.name)
     try:
-        shown = spark.sql(sharing(queries).streams[0].reduction.sql).toArrow()
+        shown = spark.sql(shared(queries).streams[0].reduction.sql).toArrow()
     finally:
         spark.catalog.dropTempView(stream.name)
-    run = reduction(stream, shapes).of(rows)
+    run = reduction(stream, node).of(rows)
     assert shown.schema == run.schema
     assert run.num_rows > 10
     assert Counter(map(repr, shown.to_pylist())) == Counter(map(repr, run.to_pylist()))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.runtime.workload_run import Run
-from weft.algebra import Value
+from tests.support.plans import Trees, planned, trees
+from weft.algebra import Query, Value
 from weft.loom import Loom
-from weft.plan.canonical import normalised
-from weft.plan.facts import Facts
+from weft.optimizer.rules.facts import Facts
+from weft.plan.facts import StreamFacts
 from weft.runtime.stages.statistics import facts
-from weft.runtime.stages.windows.tree_choice import TreeChoice, choose_trees
-from weft.runtime.stages.windows.woven_queries import Woven, woven
 
 _STREAM = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 20 USING memory;"
 #: Slides that have hardly an edge in common.
@@ -52,7 +50,7 @@ class _Pace:
     @property
     def trees(self) -> int:
         """How many trees the engine has now."""
-        return len(self.run.engine._runner._windows._weaves["trades"].grouping.kernels)
+        return len(self.run.engine._runner._windows._weaves["trades"]._trees)
 
 
 @pytest.fixture
@@ -94,42 +92,51 @@ def test_facts_survive_a_restart_and_a_cycle_that_is_tried_again(pace: _Pace) ->
 
 
 @pytest.fixture
-def shapes(tmp_path: Path) -> Iterator[dict[str, Woven]]:
+def queries(tmp_path: Path) -> Iterator[list[Query]]:
     with Loom.open(tmp_path / "project") as loom:
         loom.execute(_STREAM + _QUERIES)
-        yield {each.name: woven(replace(each, relation=normalised(each.relation))) for each in loom.catalog.queries()}
+        yield list(loom.catalog.queries())
 
 
-def _windows(grouping: TreeChoice) -> list[int]:
-    return sorted(len(spec.windows) for spec in grouping.kernels)
+def _chosen(queries: list[Query], facts: StreamFacts) -> Trees:
+    return trees(planned(queries, Facts(streams={"trades": facts})))
 
 
-def test_the_more_partials_the_fewer_trees(shapes: dict[str, Woven]) -> None:
-    numbers = [len(choose_trees(shapes, Facts(rows=step, ticks=12)).kernels) for step in range(-10, 4)]
+def test_the_more_partials_the_fewer_trees(queries: list[Query]) -> None:
+    numbers = [len(_chosen(queries, StreamFacts(rows=step, ticks=12)).kernels) for step in range(-10, 4)]
     assert numbers == sorted(numbers, reverse=True)
     assert numbers[0] > numbers[-1] == 1
 
 
-def test_rows_beyond_what_the_finest_cut_holds_change_nothing(shapes: dict[str, Woven]) -> None:
+def test_rows_beyond_what_the_finest_cut_holds_change_nothing(queries: list[Query]) -> None:
     known = {"c1": 2}
-    assert choose_trees(shapes, Facts(8, 12, known)).tree_of == choose_trees(shapes, Facts(20, 12, known)).tree_of
+    one, other = (_chosen(queries, StreamFacts(rows, 12, known)) for rows in (8, 20))
+    assert one.tree_of == other.tree_of
 
 
-def test_short_cycles_are_a_reason_for_fewer_trees(shapes: dict[str, Woven]) -> None:
-    long, short = (choose_trees(shapes, Facts(-10, ticks)) for ticks in (12, 2))
+def test_short_cycles_are_a_reason_for_fewer_trees(queries: list[Query]) -> None:
+    long, short = (_chosen(queries, StreamFacts(-10, ticks)) for ticks in (12, 2))
     assert len(short.kernels) < len(long.kernels)
 
 
-def test_every_query_has_a_tree_with_its_window_whatever_the_facts(shapes: dict[str, Woven]) -> None:
+def test_every_query_has_a_tree_with_its_window_whatever_the_facts(queries: list[Query]) -> None:
+    windows = {each.name: each.relation.window for each in queries}
     for rows in range(-12, 6, 3):
         for keys in range(0, 10, 3):
-            found = choose_trees(shapes, Facts(rows, 8, {"c1": keys}))
-            assert found.tree_of.keys() == shapes.keys()
-            assert all(shapes[name].window in spec.windows for name, spec in found.tree_of.items())
-            assert sum(_windows(found)) == len(shapes)
+            found = _chosen(queries, StreamFacts(rows, 8, {"c1": keys}))
+            assert found.tree_of.keys() == windows.keys()
+            assert all(windows[name] in spec.windows for name, spec in found.tree_of.items())
+            assert sum(len(spec.windows) for spec in found.kernels) == len(queries)
 
 
-def test_kernels_are_chosen_for_as_many_keys_as_there_are(shapes: dict[str, Woven]) -> None:
+def test_kernels_are_chosen_for_as_many_keys_as_there_are(queries: list[Query]) -> None:
     for step, told in ((0, "one key,"), (5, "1,024 keys,"), (10, "1,048,576 keys,")):
-        found = choose_trees(shapes, Facts(4, 12, {"c1": step}))
-        assert all(told in choice.reason for chosen in found.kernels.values() for choice in chosen.values())
+        found = _chosen(queries, StreamFacts(4, 12, {"c1": step}))
+        assert all(told in each.decision.reason for chosen in found.kernels.values() for each in chosen)
+
+
+def test_trees_are_chosen_again_when_facts_change(queries: list[Query]) -> None:
+    slow = planned(queries, Facts(streams={"trades": StreamFacts(-10, 12)}))
+    fast = planned(queries, Facts(cycle=1, streams={"trades": StreamFacts(4, 12)}), slow)
+    assert trees(fast) == trees(planned(queries, Facts(streams={"trades": StreamFacts(4, 12)})))
+    assert len(trees(slow).kernels) > len(trees(fast).kernels)

@@ -13,11 +13,9 @@ from pyspark.sql import SparkSession
 from tests.runtime.windows.dashboards import disagreement, story
 from tests.runtime.workload_run import Run
 from weft.kernels import sparse
-from weft.runtime.stages.windows.kernel_placement import (
-    placement_of,
-    recorded_placement,
-    slices_and_keys,
-)
+from weft.optimizer.rules.place_state import placement
+from weft.plan.nodes import WindowTreeNode
+from weft.runtime.stages.windows.live_partials import slices_and_keys
 from weft.runtime.stages.windows.partials import Layout, Partials
 from weft.sql.settings import Settings
 
@@ -30,9 +28,11 @@ early = pytest.mark.usefixtures("compacting_early")
 
 
 def on_executors(run: Run) -> dict[tuple[str, ...], bool]:
-    return {
-        keys: host.on_executors for keys, host in run.engine._runner._windows.placements.by_stream["trades"].items()
-    }
+    return {tree.spec.keys: tree.on_executors for tree in window_trees(run)}
+
+
+def window_trees(run: Run) -> list[WindowTreeNode]:
+    return list(run.engine._runner._planned.plan.of(WindowTreeNode))
 
 
 def with_setting(run: Run, setting: str) -> Run:
@@ -71,7 +71,6 @@ def test_key_sets_go_to_the_executors_when_they_have_many_partials_and_come_back
     assert on_executors(run) == {("c1",): False, (): False}
     assert run.take(trades=[(12, "key 1", 2), (22, "key 2", 5)]) == ""
     assert on_executors(run) == {("c1",): True, (): False}
-    assert run.loom.catalog.latest_statistics()["executors:trades"].numbers == {"c1": 10}
     told = "kernels on the executors: 10 live partials, max_driver_partials = 8"
     assert told in run.loom.explain()
     assert told in run.loom.explain("totals")
@@ -103,7 +102,7 @@ def test_what_has_no_room_in_the_driver_goes_to_the_executors(beside_oracle: Cal
     assert run.take(trades=[(1, "a", 2), (9, "b", 1)]) == ""
     assert run.take(trades=[(14, "a", 2), (33, "b", 5)]) == ""
     assert on_executors(run) == {("c1",): True}
-    assert "max_state_mb" in run.engine._runner._windows.placements.by_stream["trades"]["c1",].reason
+    assert all("max_state_mb" in tree.host.reason for tree in window_trees(run))
 
 
 @spark_test
@@ -149,37 +148,18 @@ def test_sixty_dashboards_on_either_host_answer_like_the_oracle(spark: SparkSess
 
 def test_a_key_set_stays_where_it_is_between_half_the_limit_and_the_limit() -> None:
     hosting = Settings({"max_driver_partials": "100"})
-    assert [placement_of(("k",), partials, hosting).on_executors for partials in (50, 100, 101)] == [False, False, True]
-    there = [placement_of(("k",), partials, hosting, on_executors_now=True) for partials in (50, 51, 101)]
-    assert [host.on_executors for host in there] == [False, True, True]
-    assert str(there[1]) == "on the executors: 51 live partials, max_driver_partials = 100"
+    assert [placement(("k",), partials, hosting)[0] for partials in (50, 100, 101)] == [False, False, True]
+    there = [placement(("k",), partials, hosting, on_executors_now=True) for partials in (50, 51, 101)]
+    assert [away for away, _ in there] == [False, True, True]
+    assert there[1][1].reason == "51 live partials, max_driver_partials = 100"
 
 
 def test_a_setting_decides_for_all_but_those_that_have_no_keys() -> None:
     for kernels in ("driver", "executors"):
         asked = Settings({"kernels": kernels, "max_driver_partials": "100"})
-        assert placement_of(("k",), 50, asked).on_executors is (kernels == "executors")
-        assert placement_of(("k",), 500, asked).on_executors is (kernels == "executors")
-        assert not placement_of((), 500, asked).on_executors
-
-
-def test_what_explain_says_of_a_host_follows_from_what_was_recorded() -> None:
-    hosting = Settings({"max_driver_partials": "100"})
-    assert str(recorded_placement(("a", "b"), {"a, b": 60.0}, hosting)) == (
-        "on the executors: 60 live partials, max_driver_partials = 100"
-    )
-    assert str(recorded_placement(("a",), {"a, b": 60.0}, hosting)) == "in the driver: few live partials"
-    assert str(recorded_placement(("a",), {"a": 7.0}, hosting)) == (
-        "on the executors: its windows need more memory than max_state_mb allows in the driver"
-    )
-    assert (
-        str(recorded_placement((), {}, Settings({"kernels": "executors"})))
-        == "in the driver: without keys there is one group"
-    )
-    assert (
-        str(recorded_placement(("a",), {}, Settings({"kernels": "executors"})))
-        == "on the executors: kernels = executors"
-    )
+        assert placement(("k",), 50, asked)[0] is (kernels == "executors")
+        assert placement(("k",), 500, asked)[0] is (kernels == "executors")
+        assert not placement((), 500, asked)[0]
 
 
 def test_partials_are_counted_by_cell_and_key() -> None:

@@ -19,7 +19,10 @@ COUNTS = "CREATE CONTINUOUS QUERY counts AS SELECT COUNT(*) AS c FROM trades [RO
 
 
 def woven(run: Run) -> dict[str, bool]:
-    return {name: state.woven for name, state in run.engine.last.queries.items()}
+    """Whether each query is an aggregate over a stream that shares partials, by the record of the newest cycle."""
+    last, plan = run.engine.last, run.engine._runner._planned.plan
+    ids = {name: output.node_id.text for name, output in plan.outputs.items()}
+    return {name: state.shared and last.evaluators[ids[name]] == "windows" for name, state in last.queries.items()}
 
 
 def test_windowed_aggregates_are_woven_unless_sharing_is_off(beside_oracle: Callable[[str], Run]) -> None:

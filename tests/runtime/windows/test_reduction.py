@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from weft.algebra import Call, Column, Expression, Literal, Window
 from weft.algebra.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from weft.expressions.spark_expressions import spark_sql
+from weft.optimizer.aggregates.stream_shapes import conditions_of
 from weft.runtime.stages.windows.reduction import packing, slice_sql
-from weft.runtime.stages.windows.signatures import conditions_of, satisfying, signatures
+from weft.runtime.stages.windows.signatures import satisfying, signatures
 from weft.windows.slicing import edges_between, shared_edges
 
 pytestmark = pytest.mark.spark

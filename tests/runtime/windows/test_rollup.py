@@ -11,10 +11,10 @@ import pytest
 from weft.algebra.types import BIGINT
 from weft.kernels.monoids import COUNT, extreme
 from weft.kernels.statistic import Columns
+from weft.optimizer.aggregates.stream_shapes import Measure
 from weft.runtime.stages.windows import rollup
 from weft.runtime.stages.windows.partials import SLICE, Layout, Partials
 from weft.runtime.stages.windows.rollup import RollUp
-from weft.runtime.stages.windows.woven_queries import Measure
 
 _COUNTED, _TOTAL, _TOP = "count(1)", "sum(v)", "max(v)"
 

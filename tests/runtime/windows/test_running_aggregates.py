@@ -33,7 +33,7 @@ def test_groups_that_never_close_are_stored_as_running_aggregates(beside_oracle:
     run = beside_oracle(f"{TRADES} {EVER} {COUNTS}")
     for first in (0, 10, 20):
         assert run.take(trades=rows(first)) == ""
-    assert all(state.woven for state in run.engine.last.queries.values())
+    assert set(run.engine.last.evaluators.values()) == {"windows"}
     assert list(run.engine.last.logs) == ["running stream trades"]
     assert run.engine.last.snapshots == {}
     run.restart()
@@ -109,7 +109,7 @@ def test_a_query_that_began_by_itself_goes_on_by_itself(beside_oracle: Callable[
     run.restart()
     assert run.take(trades=rows(10)) == ""
     assert run.take(trades=rows(20)) == ""
-    assert {name: state.woven for name, state in run.engine.last.queries.items()} == {"ever": False, "counts": True}
+    assert {name: state.shared for name, state in run.engine.last.queries.items()} == {"ever": False, "counts": True}
 
 
 @pytest.mark.spark

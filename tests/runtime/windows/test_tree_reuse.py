@@ -8,9 +8,10 @@ import pytest
 
 from tests.runtime.workload_run import Run
 from weft.algebra import Window
-from weft.runtime.stages.windows.tree_choice import reuse_trees
-from weft.runtime.stages.windows.window_tree import TreeSpec, WindowTree
-from weft.runtime.stages.windows.woven_queries import Woven
+from weft.optimizer.aggregates.stream_shapes import Woven
+from weft.optimizer.weave.window_trees import reused_trees
+from weft.plan.nodes import TreeSpec
+from weft.runtime.stages.windows.window_tree import WindowTree
 
 TRADES = "CREATE STREAM trades (n BIGINT, sym STRING, qty BIGINT) WATERMARK FOR n AS n - 3 USING memory;"
 
@@ -96,24 +97,24 @@ def queries(**ranges: int) -> dict[str, Woven]:
 
 def test_windows_that_are_there_stay_and_those_that_are_new_get_one_tree() -> None:
     old = spec(9, 6, 3)
-    homes = reuse_trees([spec(9, 7, 6, 5)], queries(a=9, b=6, c=5, d=7), {"c", "d"}, [old])
+    homes = reused_trees([spec(9, 7, 6, 5)], queries(a=9, b=6, c=5, d=7), {"c", "d"}, [old])
     assert homes == {"a": old, "b": old, "c": spec(7, 5), "d": spec(7, 5)}
 
 
 def test_a_query_that_needs_stored_partials_and_has_no_tree_rebuilds_all_trees() -> None:
-    assert reuse_trees([spec(9, 5)], queries(a=9, c=5), set(), [spec(9)]) is None
+    assert reused_trees([spec(9, 5)], queries(a=9, c=5), set(), [spec(9)]) is None
 
 
 def test_a_measure_that_no_tree_has_is_no_window_that_is_there() -> None:
-    assert reuse_trees([spec(9)], queries(a=9), set(), [spec(9, measures=("sum(x)",))]) is None
+    assert reused_trees([spec(9)], queries(a=9), set(), [spec(9, measures=("sum(x)",))]) is None
 
 
 def test_too_many_trees_are_made_one() -> None:
     known = [spec(each) for each in (2, 3, 4, 5)]
     there = queries(a=2, b=3, c=4, d=5)
-    assert reuse_trees([spec(5, 4, 3, 2)], there, set(), known) is not None
-    assert reuse_trees([spec(6, 5, 4, 3, 2)], {**there, **queries(e=6)}, {"e"}, known) is None
+    assert reused_trees([spec(5, 4, 3, 2)], there, set(), known) is not None
+    assert reused_trees([spec(6, 5, 4, 3, 2)], {**there, **queries(e=6)}, {"e"}, known) is None
 
 
 def test_nothing_to_go_on_with_is_nothing() -> None:
-    assert reuse_trees([spec(9)], queries(a=9), {"a"}, []) is None
+    assert reused_trees([spec(9)], queries(a=9), {"a"}, []) is None

@@ -16,7 +16,8 @@ from weft.kernels import sparse
 from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.kernels.sparse import Crowd
 from weft.kernels.statistic import Columns
-from weft.runtime.stages.windows.window_tree import InstanceGroups, SlicePartials, TreeSpec, WindowTree
+from weft.plan.nodes import TreeSpec
+from weft.runtime.stages.windows.window_tree import InstanceGroups, SlicePartials, WindowTree
 
 T = TypeVar("T")
 

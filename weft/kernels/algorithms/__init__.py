@@ -14,7 +14,7 @@ from weft.kernels.algorithms.prefix import PREFIX
 from weft.kernels.algorithms.slickdeque_inv import SLICKDEQUE_INV
 from weft.kernels.algorithms.slickdeque_noninv import SLICKDEQUE_NONINV
 from weft.kernels.algorithms.two_stacks import TWO_STACKS
-from weft.kernels.cells import Algorithm
+from weft.kernels.compiled.cells import Algorithm
 
 _ALL = (PANES, PANES_INV, FLATFAT, B_INT, FLATFIT, TWO_STACKS, DABA, SLICKDEQUE_INV, SLICKDEQUE_NONINV, PREFIX)
 ALGORITHMS: Mapping[str, Algorithm] = {algorithm.name: algorithm for algorithm in _ALL}

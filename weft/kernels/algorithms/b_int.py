@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import NEXT, OWN, Algorithm, Index, KernelShape, MemoryLayout, forget
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import NEXT, OWN, Algorithm, Index, KernelShape, MemoryLayout, forget
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 #: The highest level, which has one interval.
 TOP = OWN

@@ -22,8 +22,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import FIRST, NEXT, OWN, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget, slot
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import (
+    FIRST,
+    NEXT,
+    OWN,
+    SLOTS,
+    Algorithm,
+    Index,
+    KernelShape,
+    MemoryLayout,
+    forget,
+    slot,
+)
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 L, R, A, B = OWN, OWN + 1, OWN + 2, OWN + 3
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import COMMUTES, NEXT, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import COMMUTES, NEXT, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 #: Cell 0 belongs to no node; the right end of a range is gathered in it.
 RIGHT = 0

@@ -24,8 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from weft.kernels.cells import BASE, FIRST, NEXT, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget, slot
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import (
+    BASE,
+    FIRST,
+    NEXT,
+    SLOTS,
+    Algorithm,
+    Index,
+    KernelShape,
+    MemoryLayout,
+    forget,
+    slot,
+)
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 
 def layout(shape: KernelShape) -> MemoryLayout:

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import FIRST, NEXT, OWN, Algorithm, Index, KernelShape, MemoryLayout, hold_from, slot
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, Algorithm, Index, KernelShape, MemoryLayout, hold_from, slot
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 #: The first partial of all.
 ORIGIN = OWN

@@ -17,8 +17,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import FIRST, NEXT, RANGES, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget, slot
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import (
+    FIRST,
+    NEXT,
+    RANGES,
+    SLOTS,
+    Algorithm,
+    Index,
+    KernelShape,
+    MemoryLayout,
+    forget,
+    slot,
+)
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 
 def layout(shape: KernelShape) -> MemoryLayout:

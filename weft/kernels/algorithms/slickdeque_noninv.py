@@ -29,8 +29,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.cells import FIRST, NEXT, OWN, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
-from weft.kernels.machine_code import Memory, jitable
+from weft.kernels.compiled.cells import FIRST, NEXT, OWN, SLOTS, Algorithm, Index, KernelShape, MemoryLayout, forget
+from weft.kernels.compiled.machine_code import Memory, jitable
 
 #: Partials that are gathered before they are merged, how many are gathered now, and for how many there is room.
 BATCH, GATHERED, ROOM = OWN, OWN + 1, OWN + 2

@@ -82,6 +82,7 @@ class Nodes:
         self._index: dict[Ground, ClosestIndex[int]] = {}
         self._equal: dict[tuple[Ground, PredicateSet], int] = {}
         self._alike: dict[tuple[Anchors, frozenset[Disjunction]], set[int]] = {}
+        #: The nodes that have changed since changes were last taken, and the selects that have got other rows.
         self._changed: set[int] = set()
         self._places_changed: set[str] = set()
 
@@ -164,20 +165,12 @@ class Nodes:
         del self.entries[number]
         return [stays for parent in dict.fromkeys(entry.parents) for stays in self.remove_unused(parent)]
 
-    def changes(self) -> Changes:
-        """What has changed since it was last written down."""
-        numbers, places = sorted(self._changed), sorted(self._places_changed)
-        return Changes(
-            tuple(self.entries[number] for number in numbers if number in self.entries),
-            tuple(number for number in numbers if number not in self.entries),
-            {place: self.found[place] for place in places if place in self.found},
-            tuple(place for place in places if place not in self.found),
-            self.next_number,
-        )
-
-    def changes_are_kept(self) -> None:
-        """What has changed has been written down."""
+    def take_changes(self) -> tuple[list[int], list[int], set[str]]:
+        """What has changed since this was last asked: nodes that are there, nodes that are gone, and selects."""
+        numbers, places = sorted(self._changed), self._places_changed
         self._changed, self._places_changed = set(), set()
+        there = [number for number in numbers if number in self.entries]
+        return there, [number for number in numbers if number not in self.entries], places
 
     def restore(self, kept: Changes) -> None:
         """Takes up what was kept, parents before children, into nodes that are empty so far."""
@@ -186,7 +179,7 @@ class Nodes:
         for place, found in kept.found.items():
             self.settle(place, found)
         self.next_number = kept.next_number
-        self.changes_are_kept()
+        self.take_changes()
 
     def network(self) -> Network:
         order = parents_first({number: self.entries[number].parents for number in sorted(self.entries)})
@@ -244,6 +237,8 @@ class Nodes:
             if not entry.columns[column]:
                 del entry.columns[column]
         changed = {column for column in columns if entry.columns[column] == (times > 0)}
+        if changed:
+            self._changed.add(number)
         self._need_of_parents(entry, changed, times)
 
     def _need_of_parents(self, entry: Entry, columns: Collection[LegColumn], times: int) -> None:

@@ -255,6 +255,10 @@ class Redeciding:
         self._next_number += 1
         self._waiting[place] = None
 
+    def watches(self, place: str) -> bool:
+        """Whether a select is watched: those without joins are not."""
+        return place in self._watched
+
     def forget(self, place: str) -> None:
         """A select leaves the network."""
         watched = self._watched.pop(place)

@@ -20,10 +20,12 @@ from weft.arrays.arrow_types import to_inside
 from weft.expressions.spark_expressions import column
 from weft.plan.event_time import Clock, EventTime, QueryStart, gives_answers
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.node_ids import NodeId, log_of
+from weft.plan.nodes import Evaluator, RelationNode
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, columns, log_schema, slots
 from weft.runtime.spark.session import compile_plans, union_of
-from weft.runtime.stages.operators import Operator, OperatorId, PlannedQueries, StageKind, log_of, logged
+from weft.runtime.stages.running_plan import RunningPlan, logged
 from weft.runtime.stages.sql.compile import Views
 from weft.runtime.state.commits import Commit, FamilyState, Segment, StreamState
 from weft.runtime.state.continuity import CycleSpec, Folders
@@ -34,7 +36,7 @@ from weft.runtime.state.store import Change, StateStore, is_rewritten
 WORTH_COMPILING = 300_000
 
 #: Stages that take the rows of other operators in the driver.
-_IN_THE_DRIVER = frozenset({StageKind.GROUPS, StageKind.SETS})
+_IN_THE_DRIVER = frozenset({Evaluator.GROUPS, Evaluator.SETS})
 
 Step = Callable[[str, int], None]
 
@@ -116,7 +118,7 @@ class CycleState:
         self,
         spec: CycleSpec,
         last: Commit,
-        planned: PlannedQueries,
+        planned: RunningPlan,
         arrivals: Arrivals,
         logs: RowLogs,
         on_step: Step,
@@ -187,8 +189,8 @@ class CycleState:
     def views(self) -> Views:
         return Views(self._new, self._old, self.planned.given)
 
-    def is_ready(self, operator: Operator) -> bool:
-        return self.settled.issuperset(operator.inputs)
+    def is_ready(self, operator: RelationNode) -> bool:
+        return self.settled.issuperset(operator.logs)
 
     def rows_here(self, log: LogId) -> pa.Table | None:
         """The new rows of a log, in the driver."""
@@ -214,21 +216,22 @@ class CycleState:
 
     # -- outputs ------------------------------------------------------------------------------------------------------
 
-    def give(self, operator: Operator, rows: pa.Table) -> None:
-        """Put the new rows of an operator, with their clocks, to where its readers find them."""
-        self.give_answers(operator.names, rows.remove_column(rows.num_columns - 1))
-        for name in operator.names:
+    def give(self, node: RelationNode, rows: pa.Table) -> None:
+        """Put the new rows of a relation, with their clocks, to where its readers find them."""
+        names = self.planned.answered[node.text]
+        self.give_answers(names, rows.remove_column(rows.num_columns - 1))
+        for name in names:
             if name in self.planned.read_by_others:
                 log = LogId(LogKind.ANSWERS, name)
                 self._add_table(log, self.planned.queries[name].query.relation, rows)
                 self._tables[log] = rows
-        readers = self.planned.readers_of(operator)
+        readers = self.planned.readers_of(node)
         if readers & _IN_THE_DRIVER:
-            self._tables[operator.log] = rows
-        if operator.log in self.planned.kept_logs:
-            self._add_table(operator.log, operator.relation, rows)
+            self._tables[node.log] = rows
+        if node.log in self.planned.kept_logs:
+            self._add_table(node.log, node.relation, rows)
         elif readers - _IN_THE_DRIVER:
-            self._new[operator.log] = self.view(self.logs.spark.createDataFrame(self._logged(operator.relation, rows)))
+            self._new[node.log] = self.view(self.logs.spark.createDataFrame(self._logged(node.relation, rows)))
 
     def give_answers(self, names: Iterable[str], rows: pa.Table) -> None:
         """Give queries their answers, which come without clocks."""
@@ -236,10 +239,10 @@ class CycleState:
             fields = self.planned.queries[name].query.relation.fields
             self.answers[name] = rows.rename_columns([each.name for each in fields])
 
-    def settle(self, operators: Iterable[Operator]) -> None:
-        """All new rows of some operators have been given."""
-        for each in operators:
-            self.settled.update(each.outputs)
+    def settle(self, relations: Iterable[RelationNode]) -> None:
+        """All new rows of some relations have been given."""
+        for each in relations:
+            self.settled.update(self.planned.outputs(each))
 
     def _add_table(self, log: LogId, relation: Relation, table: pa.Table) -> None:
         """Write rows that are in the driver, with their clocks, to a log."""
@@ -297,16 +300,16 @@ class CycleState:
         for number in range(1, self._names + 1):
             self.logs.spark.catalog.dropTempView(f"weft_{number}")
 
-    def note_first_rows(self, operator: Operator) -> None:
+    def note_first_rows(self, operator: RelationNode) -> None:
         """Remember the smallest clock in the first cycle that has rows: EMIT EMPTY counts from it.
 
         What had closed before that cycle was not answered then, and is not later, when a query looks back.
         """
-        relation, id_ = operator.relation, operator.id
+        relation, id_ = operator.relation, operator.node_id
         if not (isinstance(relation, Select) and relation.emit_empty) or id_.text in self.emit_from:
             return
         source = relation.inputs[0].source
-        lowest = self._first_kept_clock(source, operator.running.start)
+        lowest = self._first_kept_clock(source, operator.start)
         log = log_of(source, id_.below(0))
         if lowest is None and log in self._lowest:
             lowest = self._lowest[log]
@@ -319,7 +322,7 @@ class CycleState:
 
     def _first_kept_clock(self, source: Source, start: QueryStart) -> Clock:
         """The smallest clock in the first cycle of the history that a query finds when it is created."""
-        log = log_of(source, OperatorId(start.number))
+        log = log_of(source, NodeId(start.number))
         horizon = self.event_time.horizon(source, start)
         is_new = self.number == start.first
         if not (isinstance(source, Stream) and source.backfill and is_new and log in self._old and horizon is not None):

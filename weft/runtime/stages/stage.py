@@ -1,9 +1,9 @@
-"""The interface of the stages. Each evaluates one kind of operator, and all go through a cycle in the same way.
+"""The interface of the stages. Each evaluates some kinds of nodes, and all go through a cycle in the same way.
 
-    prepare   take the operators of the cycle, and bring what is in memory to the state of the last commit
+    prepare   take the nodes of the plan, and bring what is in memory to the state of the last commit
     take      take new rows of streams while they are scanned: reduce them, or select from them. Nothing else changes,
               since a scan may be refused and the rows scanned again
-    run       evaluate operators whose inputs are there; once or more in a cycle
+    run       evaluate relations whose inputs are there; once or more in a cycle
     finish    give the last answers, and hand over the state that later cycles need
     commit    the cycle's record is written: what is in memory is the state after it
 
@@ -22,27 +22,28 @@ from pyspark.sql import DataFrame
 from weft.algebra import Stream
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId
+from weft.plan.nodes import Evaluator, RelationNode
 from weft.runtime.spark.rows import Packed, clock_bounds
 from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.state.commits import Commit
 from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.store import MemoryUse
 
 
 class Stage(Protocol):
-    """Evaluates the operators of one kind."""
+    """Evaluates the relations that the plan leaves to it, and the nodes below them."""
 
     @property
-    def kind(self) -> StageKind:
-        """The kind of its operators."""
+    def kind(self) -> Evaluator:
+        """What the plan calls it."""
 
     @property
     def step(self) -> str:
         """The step of a cycle that its runs are part of, for statistics."""
 
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
-        """Take the operators of a cycle, and bring what is in memory to the state of the last commit."""
+    def prepare(self, spec: CycleSpec, planned: RunningPlan, last: Commit) -> None:
+        """Take the nodes of a cycle's plan, and bring what is in memory to the state of the last commit."""
 
     def memory(self) -> Iterable[MemoryUse]:
         """What is in memory, part by part. By default nothing is."""
@@ -56,8 +57,8 @@ class Stage(Protocol):
         """Take rows while they are scanned: by default none. Rows of a scan before this one have been refused."""
         return  # an empty body would make it abstract
 
-    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
-        """Evaluate operators whose inputs are there: their rows by operator id, with clocks as the last column."""
+    def run(self, cycle: CycleState, relations: Sequence[RelationNode]) -> Mapping[str, pa.Table]:
+        """Evaluate relations whose inputs are there: their rows by the text of their ids, with clocks in the end."""
 
     def finish(self, cycle: CycleState) -> None:
         """Give the last answers, and hand over the state that later cycles need."""

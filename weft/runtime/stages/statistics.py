@@ -3,7 +3,6 @@
     cycle                seconds, answers, Spark jobs, and the seconds of each stage
     stream:<name>        rows, late, bad, shed, partials, ticks, rates; and the stream's number
     keys:<name>          how many different keys there have been, by key set
-    executors:<name>     the live partials of key sets whose kernels are on the executors
     conditions:<name>    the share of rows that satisfies a condition, by its text
     facts:<name>         what plans are chosen by from then on, see `weft/plan/facts.py`
     and of the network, see `joins/stored_network.py`
@@ -20,7 +19,7 @@ from fractions import Fraction
 from weft.algebra import Stream
 from weft.catalog import Catalog
 from weft.expressions.spark_expressions import with_names
-from weft.plan.facts import CycleMeasured, Facts, Measurements, StreamMeasured, facts_of
+from weft.plan.facts import CycleMeasured, Measurements, StreamFacts, StreamMeasured, facts_of
 from weft.runtime.stages.joins.stored_network import recorded_sizes
 
 #: The name of the record of a cycle as a whole.
@@ -30,7 +29,7 @@ CYCLE = "cycle"
 _OF_CYCLE = ("seconds", "answers", "jobs", "behind")
 
 
-def facts(catalog: Catalog) -> dict[str, Facts]:
+def facts(catalog: Catalog) -> dict[str, StreamFacts]:
     """What was known of each stream after the newest cycle."""
     return {each.stream.name: facts_of(each.facts) for each in _records(catalog) if each.facts}
 

@@ -30,7 +30,8 @@ from weft.runtime.state.checkpoint import Offsets
 from weft.runtime.state.checksums import Seals, decoded, opened
 
 #: How records are written.
-FORMAT = 5
+FORMAT = 6
+
 #: The rate at which streams that may shed keep rows is so many of these: see `shedding.py`.
 WHOLE = 1_024
 #: Seconds until a query is tried again after its first failure; they double from try to try.
@@ -93,9 +94,7 @@ class QueryState:
     first: int
     largest: Mapping[str, Clock]
     emit_from: Mapping[str, int] = field(default_factory=dict)
-    #: Whether it is answered from partials that it shares, and whether its relations are evaluated together with those
-    #: of other queries: decided once, when it is created.
-    woven: bool = False
+    #: Whether its relations are evaluated together with those of other queries; decided once, when it is created.
     shared: bool = False
     #: What it is evaluated as, if that is not how it is written: see `weft/runtime/stages/operators.py`.
     root: str = ""
@@ -207,6 +206,8 @@ class Commit:
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
     #: How many rows were late for each query and not for all others. Queries without such rows are not named.
     late: Mapping[str, int] = field(default_factory=dict)
+    #: The digest of the shared plan that answered it; empty if the catalog does not keep it.
+    shared_plan: str = ""
     #: What tells the plan of that number from any other.
     plan_digest: str = ""
     #: Which rows of its sources the cycle had; None if they were handed over.

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 from weft.algebra import Select, Source, Stream
 from weft.algebra.properties import leaves
+from weft.optimizer.aggregates.row_shapes import RowAggregate, row_aggregate
 from weft.plan.event_time import Clock, looks_back
 from weft.plan.log_ids import LogId
+from weft.plan.nodes import Evaluator, RelationNode, WindowTreeNode
 from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.groups.row_aggregates import DriverRows, RowAggregate, row_aggregate, row_partials
-from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.groups.row_partials import DriverRows, row_partials
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.windows.aggregate_stage import AggregateStage
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave
@@ -31,7 +33,7 @@ class _Group:
     """The aggregates over the rows of one log."""
 
     source: Source
-    operators: Mapping[str, Operator]
+    operators: Mapping[str, RelationNode]
     queries: Mapping[str, RowAggregate]
     weave: StreamWeave
 
@@ -40,7 +42,7 @@ class _Group:
 
         All over the rows of a log that looks back began together.
         """
-        starts = [each.running.start for each in self.operators.values()]
+        starts = [each.start for each in self.operators.values()]
         has_history = any(isinstance(leaf, Stream) and leaf.backfill for leaf in leaves(self.source))
         return has_history and looks_back(self.source) and any(cycle <= each.first and each.backlog for each in starts)
 
@@ -57,31 +59,31 @@ class _Group:
 class GroupStage(AggregateStage):
     """All aggregates over rows in the driver, as of the last commit."""
 
-    kind = StageKind.GROUPS
+    kind = Evaluator.GROUPS
     step = "keep"
 
     def __init__(self, store: StateStore, account: MemoryAccount) -> None:
         super().__init__(store, account)
         self._groups: dict[LogId, _Group] = {}
 
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+    def prepare(self, spec: CycleSpec, planned: RunningPlan, last: Commit) -> None:
         """Take the aggregates of the cycle, and drop what is not the state of the last commit."""
         known = self._groups if self._cycle == last.cycle else {}
-        by_log: dict[LogId, dict[str, Operator]] = {}
-        for each in operators:
-            by_log.setdefault(each.inputs[0], {})[each.id.text] = each
-        self._groups = {log: _group(log, here, known.get(log)) for log, here in by_log.items()}
-        first = {each.id.text: each.running.start.first for each in operators}
+        self._take(planned)
+        by_log: dict[LogId, dict[str, RelationNode]] = {}
+        for each in self._relations.values():
+            by_log.setdefault(each.logs[0], {})[each.text] = each
+        self._groups = {log: _group(log, here, self._trees, known.get(log)) for log, here in by_log.items()}
         weaves = {log: each.weave for log, each in self._groups.items()}
         self._weaves = {str(log): weave for log, weave in weaves.items()}
-        self._begin_running(last, weaves, lambda id_: first[id_])
+        self._begin_running(last, weaves)
 
-    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+    def run(self, cycle: CycleState, relations: Sequence[RelationNode]) -> Mapping[str, pa.Table]:
         """The answers of some aggregates; all over the rows of one log are answered together."""
-        for each in operators:
+        for each in relations:
             cycle.note_first_rows(each)
         found: dict[str, pa.Table] = {}
-        for log in dict.fromkeys(each.inputs[0] for each in operators):
+        for log in dict.fromkeys(each.logs[0] for each in relations):
             found |= self._answers(log, cycle)
         return found
 
@@ -95,26 +97,29 @@ class GroupStage(AggregateStage):
         arrived = group.partials(rows) if rows is not None and rows.num_rows else None
         if arrived is not None:
             self._make_room_for_groups(log, arrived)
-            self._account.grow(group.weave.fit(arrived, self._account.room(group.weave.memory_part)))
+            self._account.grow(self._of_queries(group.weave.fit(arrived, self._account.room(group.weave.memory_part))))
 
         def after(id_: str) -> Clock:
             operator = group.operators[id_]
-            return event_time.closing(operator.relation, operator.running.start)[0]
+            return event_time.closing(operator.relation, operator.start)[0]
 
         history, bounds = group.history(log, cycle), (before, until)
         found = self._advanced(log, group.weave, arrived, history, bounds, after, cycle.emit_from)
         return {id_: table for id_, table in found.items() if table.num_rows}
 
 
-def _group(log: LogId, operators: Mapping[str, Operator], known: _Group | None) -> _Group:
-    if known is not None and known.operators.keys() == operators.keys():
+def _group(
+    log: LogId, operators: Mapping[str, RelationNode], trees: Mapping[str, WindowTreeNode], known: _Group | None
+) -> _Group:
+    mine = {id_: trees[id_] for id_ in operators if id_ in trees}
+    if known is not None and known.operators.keys() == operators.keys() and known.weave.chosen == mine:
         return known
     shaped = {} if known is None else known.queries
     queries: dict[str, RowAggregate] = {}
     for id_, each in operators.items():
         assert isinstance(each.relation, Select)
-        queries[id_] = shaped.get(id_) or row_aggregate(each.relation, log, each.running.start.first)
+        queries[id_] = shaped.get(id_) or row_aggregate(each.relation, log, each.start.first)
     ((_, source),) = next(iter(operators.values())).sources
     shapes = {id_: each.shape for id_, each in queries.items()}
-    weave = StreamWeave(Stream(log, source.fields, "", 0, "rows"), shapes, known.weave if known else None)
+    weave = StreamWeave(Stream(log, source.fields, "", 0, "rows"), shapes, mine, known.weave if known else None)
     return _Group(source, operators, queries, weave)

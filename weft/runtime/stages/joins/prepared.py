@@ -11,18 +11,18 @@ from weft.algebra import Expression, Select, Stream
 from weft.algebra.types import BIGINT
 from weft.expressions.spark_expressions import column, spark_sql
 from weft.plan.network import Result
+from weft.plan.nodes import RelationNode
 from weft.predicates.clauses import Disjunction, set_with
 from weft.predicates.row_matching import Conjunction, ParentLabel, RowMatcher
 from weft.predicates.terms import columns_of, with_sources
 from weft.runtime.stages.joins import join_groups, row_checks
-from weft.runtime.stages.operators import Operator
 
 #: The rows of tables were there before the first cycle.
 _BEFORE_ALL = -1
 
 
 def prepare(
-    groups: join_groups.JoinGroups, operators: Mapping[str, Operator], *, on_executors: bool
+    groups: join_groups.JoinGroups, operators: Mapping[str, RelationNode], *, on_executors: bool
 ) -> tuple[join_groups.JoinGroup, ...]:
     """Make all groups ready to run for the selects of some operators; lower levels come first."""
     fields = {log: source.fields for operator in operators.values() for log, source in operator.sources}
@@ -37,7 +37,7 @@ def prepare(
         # The group's leg i is the select's input `inputs[i]`.
         inputs = tuple(result.legs.index(leg) for leg in range(len(result.legs)))
         assert isinstance(operator.relation, Select)
-        use = join_groups.Use(operator.relation, inputs, operator.running.start.first, operator.bounds)
+        use = join_groups.Use(operator.relation, inputs, operator.start.first, operator.bounds)
         for here, node, found in join_groups.uses_below(group, result.node, use):
             here.uses.append(found)
             if found.awaited:
@@ -62,7 +62,7 @@ def prepare(
 
 
 def _show(
-    operator: Operator, result: Result, group: join_groups.JoinGroup, logs: Mapping[str, join_groups.JoinGroup]
+    operator: RelationNode, result: Result, group: join_groups.JoinGroup, logs: Mapping[str, join_groups.JoinGroup]
 ) -> None:
     """Have a select take its columns from a group, and note the columns of logs that a join of it refers to."""
     select, columns = operator.relation, group.columns
@@ -72,7 +72,7 @@ def _show(
 
     expressions = [with_sources(output.expression, names) for output in select.outputs]
     outputs = tuple(zip(select.fields, map(columns.value_of, expressions), strict=True))
-    group.selects.append(join_groups.SelectOutput(operator.id.text, result.node, operator.running.start.first, outputs))
+    group.selects.append(join_groups.SelectOutput(operator.text, result.node, operator.start.first, outputs))
     if not group.sides:
         return
     if select.where is not None:

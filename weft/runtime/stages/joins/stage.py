@@ -1,24 +1,23 @@
 """The stage of selections and joins: the network of all queries, evaluated together in every cycle.
 
-It keeps the plan of the network, what was prepared for it and the rows that the driver has of its joins, between
-cycles. The catalog has the plan for the next process. The plan says nothing about cycles, so it may be written before a
-commit: a second attempt has the same selects, and answers do not depend on how the network is drawn up.
+It keeps what was prepared for the plan's network, and the rows that the driver has of its joins, between cycles.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from weft.algebra import Select
-from weft.catalog import Catalog
-from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided, Redeciding
+from weft.optimizer.network.redeciding import ForcedChoices, Patience, Redecided
 from weft.optimizer.network.sizes import MeasuredSizes
+from weft.optimizer.rules.facts import RevisedJoins
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.nodes import Evaluator, RelationNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.stages.cycle_state import CycleState, RowLogs
 from weft.runtime.stages.joins.join_groups import JoinGroup, join_groups_of
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
@@ -27,8 +26,8 @@ from weft.runtime.stages.joins.network_pass import NetworkPass
 from weft.runtime.stages.joins.prepared import prepare
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs, straight_rows
-from weft.runtime.stages.joins.stored_network import Numbers, StoredNetwork, recorded
-from weft.runtime.stages.operators import Operator, StageKind, selects_of
+from weft.runtime.stages.joins.stored_network import Numbers, recorded
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.continuity import CycleSpec, Folders
@@ -45,34 +44,25 @@ _log = logging.getLogger("weft")
 
 
 class JoinStage(Stage):
-    """The plan of the network, what was prepared for it, the rows that the driver holds, and the pass of a cycle."""
+    """What was prepared for the network of a plan, the rows that the driver holds, and the pass of a cycle."""
 
-    kind = StageKind.JOINS
+    kind = Evaluator.JOINS
     step = "network"
 
     def __init__(
         self,
         settings: Settings,
-        catalog: Catalog | None = None,
         observed: MeasuredSizes | None = None,
         patience: Patience | None = None,
         forced: ForcedChoices | None = None,
         folders: Folders | None = None,
-        first_node: int = 1,
     ) -> None:
-        """`observed` is what is known from before; tests have selects chosen again by `forced`.
-
-        Without a catalog, nodes are numbered from `first_node` on.
-        """
+        """`observed` is what is known from before; tests have selects chosen again by `forced`."""
         self._folders = folders or Folders()
-        self._first_node = first_node
         self.settings = settings
-        self._catalog = catalog
-        self._patience, self._forced = patience or Patience(), forced
+        self.revised = RevisedJoins(patience or Patience(), forced)
         self.observing = JoinStatistics(observed or MeasuredSizes())
-        #: The decisions before the cycle that was begun last.
-        self.redecided: list[Redecided] = []
-        self._on_executors = False
+        self._planned = RunningPlan(SharedPlan())
         #: How many rows the driver keeps; fewer once they took more memory than there was.
         self._most_rows = settings.max_driver_partials // _PARTIALS_IN_A_ROW
         #: What the driver holds, and the cycle after which it is right.
@@ -82,34 +72,22 @@ class JoinStage(Stage):
         self._pass: NetworkPass
         self._logs: RowLogs
         self._account: MemoryAccount
-        self._operators: dict[str, Operator] = {}
+        self._relations: dict[str, RelationNode] = {}
         self._prepared: tuple[JoinGroup, ...] = ()
-
-    @cached_property
-    def _kept(self) -> StoredNetwork:
-        """The network as it was kept: taken up when there is something in it to run."""
-        kept = StoredNetwork(self._catalog, statistics=self.observing.observed)
-        if self._catalog is None:
-            kept.planner.nodes.next_number = self._first_node
-        return kept
-
-    @cached_property
-    def _redeciding(self) -> Redeciding:
-        return Redeciding(self._kept.planner, self.observing.observed, self._patience, self._forced)
 
     def attach(self, logs: RowLogs, account: MemoryAccount) -> None:
         """Run in cycles that have these logs and this account."""
         self._logs, self._account = logs, account
 
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
-        """Bring the network to the selects of the cycle, and drop what is not the state of the last commit."""
+    def prepare(self, spec: CycleSpec, planned: RunningPlan, last: Commit) -> None:
+        """Make the network of the plan ready to run, and drop what is not the state of the last commit."""
         cycle, logs = spec.cycle, self._logs
         tables = {log: kept for log, kept in last.logs.items() if log.is_table}
         if self._cycle != last.cycle or self._tables != tables:
             self._held = {}
         self._tables = tables
         jobs = SparkJobs(logs.spark)
-        groups = self._groups(operators, last, cycle, self._account.room(JOIN_ROWS))
+        groups = self._groups(planned)
         folder, sampling = self._folders.of(cycle), self.observing.sampling()
         self._pass = NetworkPass(groups, jobs, logs.storage, last, cycle, folder, self._held, sampling)
 
@@ -117,63 +95,47 @@ class JoinStage(Stage):
         """What a cycle that has been committed records of the network."""
         return recorded(cycle, self.observing.observed, self.observing.pairs, self.redecided)
 
+    @property
+    def redecided(self) -> list[Redecided]:
+        """The decisions before the cycle that was begun last."""
+        return [each for each in self._planned.plan.events if isinstance(each, Redecided)]
+
     def memory(self) -> Iterator[MemoryUse]:
         """What the rows take that are held in the driver, with what they are sorted by."""
-        held = {} if self._on_executors else {name: each.bytes_held for name, each in self._held.items()}
+        away = self._planned.plan.joins_on_executors
+        held = {} if away else {name: each.bytes_held for name, each in self._held.items()}
         largest = max(held, key=lambda name: held[name], default=None)
-        readers = (of for each in self._prepared if each.name == largest for of in each.readers.values())
-        ids = sorted({id_ for of in readers for id_ in of})
-        names = dict.fromkeys(self._operators[id_].running.query.name for id_ in ids if id_ in self._operators)
+        found = (of for each in self._prepared if each.name == largest for of in each.readers.values())
+        readers = sorted({id_ for of in found for id_ in of})
+        nodes = (self._relations[id_] for id_ in readers if id_ in self._relations)
+        names = dict.fromkeys(name for each in nodes for name in self._planned.owners(each))
         size = 0 if largest is None else held[largest]
         yield MemoryUse(JOIN_ROWS, sum(held.values()), size, tuple(names), "or SET kernels = auto")
 
-    def _away(self, last: Commit, operators: Mapping[str, Operator], room: int) -> bool:
-        """Whether kept rows stay with the executors: there are too many for the driver, or it is set so.
-
-        Between half the limit and the limit they stay where they are.
-        """
-        if self.settings.kernels != "auto":
-            return self.settings.kernels == "executors"
-        logs = {log for each in operators.values() if len(each.inputs) > 1 for log in each.inputs} | last.network.keys()
+    def kept_rows(self, plan: SharedPlan, last: Commit) -> tuple[int, int]:
+        """How many rows are kept for the joins of a plan, and how many of them the driver has room for."""
+        joins = (each for each in plan.evaluated_by[self.kind] if len(each.logs) > 1)
+        logs = {log for each in joins for log in each.logs} | last.network.keys()
         rows = sum(segment.rows for log in logs for segment in last.logs.get(log, ()))
-        if sum(each.bytes_held for each in self._held.values()) > room:
+        if sum(each.bytes_held for each in self._held.values()) > self._account.room(JOIN_ROWS):
             self._most_rows = min(self._most_rows, rows - 1)
-        limit = self._most_rows
-        return rows > (limit // 2 if self._on_executors else limit)
+        return rows, self._most_rows
 
-    def _groups(self, operators: Iterable[Operator], last: Commit, cycle: int, room: int) -> tuple[JoinGroup, ...]:
-        present = {operator.id.text: operator for operator in operators}
-        if not present and not self._operators:
-            return ()
-        away = self._away(last, present, room)
-        is_same = present.keys() == self._operators.keys() and away == self._on_executors
-        if present.keys() != self._operators.keys():
-            self._change_to(present)
-        self._on_executors = away
-        self.redecided = self._redeciding.decide(cycle)
-        if is_same and not self.redecided:
+    def _groups(self, planned: RunningPlan) -> tuple[JoinGroup, ...]:
+        if planned is self._planned:
             return self._prepared
-        self._kept.keep()
-        network = self._kept.planner.network
+        before, self._planned = self._planned, planned
+        plan = planned.plan
+        self._relations = {each.text: each for each in plan.evaluated_by[self.kind]}
+        network = plan.network
+        if network == before.plan.network and plan.joins_on_executors == before.plan.joins_on_executors:
+            return self._prepared
         groups = join_groups_of(network)
         self.observing.name_nodes(network, groups)
-        self._prepared = prepare(groups, present, on_executors=away)
+        self._prepared = prepare(groups, self._relations, on_executors=plan.joins_on_executors)
         if self.redecided:
             self._let_go_of_rows_without_columns()
         return self._prepared
-
-    def _change_to(self, present: Mapping[str, Operator]) -> None:
-        """Register the selects that are new, and deregister those that are gone."""
-        for place, operator in self._operators.items():
-            if place not in present and len(operator.inputs) > 1:
-                self._redeciding.forget(place)
-        self._kept.planned(selects_of(present.values()))
-        for place, operator in present.items():
-            if place not in self._operators and len(operator.inputs) > 1:
-                assert isinstance(operator.relation, Select)
-                asked = partial(self._kept.planner.needs_of, operator.relation, operator.inputs)
-                self._redeciding.watch(place, asked)
-        self._operators = dict(present)
 
     def _let_go_of_rows_without_columns(self) -> None:
         """What the driver holds without columns that are asked for now is read again from the logs.
@@ -210,10 +172,10 @@ class JoinStage(Stage):
         if kept is not None:
             scan.keep(name, kept)
 
-    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+    def run(self, cycle: CycleState, relations: Sequence[RelationNode]) -> Mapping[str, pa.Table]:
         """Evaluate all selects whose logs have got their new rows."""
         ids, found = self._pass.advance(frozenset(cycle.settled), cycle.views)
-        assert ids == {each.id.text for each in operators}, "the network answers the selects that are ready"
+        assert ids == {each.text for each in relations}, "the network answers the selects that are ready"
         return found
 
     def finish(self, cycle: CycleState) -> None:

@@ -1,17 +1,8 @@
-"""What the catalog keeps of joins: the network, what was measured of it, and which joins were chosen again.
+"""What cycles record of selections and joins: the sizes that were measured, and which joins were chosen again.
 
-    stored = StoredNetwork(catalog)
-    network = stored.planned(selects)
-    stored.keep()
-
-Opening a project takes up the nodes as they were, with their numbers, however many queries there are. After that, only
-what is new is registered, what is gone is deregistered, and what that changes is written down, all or nothing. It saves
-time and nothing else: an index that another weft has written, or that cannot be read, is planned again; one that cannot
-be written is written with the next change.
-
-Measurements and decisions are recorded cycle by cycle, by the names that `docs/explain.md` lists from `rows:<log>` on.
-Logs are a list: `share:["stream f", "stream g"]`. A cycle records some numbers of every kind, by turns, so what is
-known is in the newest records together.
+They are recorded cycle by cycle, by the names that `docs/explain.md` lists from `rows:<log>` on. Logs are a list:
+`share:["stream f", "stream g"]`. A cycle records some numbers of every kind, by turns, so what is known is in the
+newest records together.
 """
 
 from __future__ import annotations
@@ -20,94 +11,14 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from hashlib import blake2b
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from weft.algebra import Select
-from weft.catalog import Catalog, CatalogError
-from weft.optimizer.network.nodes import require_sound
-from weft.optimizer.network.planner import Planner
+from weft.catalog import Catalog
 from weft.optimizer.network.redeciding import Redecided
-from weft.optimizer.network.sizes import NOTHING_KNOWN, MeasuredSizes, SizeKey, SizeKind, SizeStatistics, in_turn
+from weft.optimizer.network.sizes import MeasuredSizes, SizeKey, SizeKind, in_turn
 from weft.plan.log_ids import LogId
-from weft.plan.network import Network
 
 _log = logging.getLogger("weft")
-
-
-class StoredNetwork:
-    """A planner whose nodes a catalog keeps, if there is one. One that is open for reading is not changed."""
-
-    def __init__(self, catalog: Catalog | None, statistics: SizeStatistics = NOTHING_KNOWN) -> None:
-        self._catalog = catalog
-        self.planner = Planner(statistics)
-        #: Whether what is in the catalog is of no use, and has to go when something is written.
-        self._is_anew = False
-        if catalog is not None:
-            self._take_up(catalog)
-
-    def planned(self, selects: Mapping[str, tuple[Select, Sequence[LogId]]]) -> Network:
-        """The network of all selects that there are now, by id, each with the logs of its inputs; `keep` writes it
-        down.
-
-        New selects are registered in the order they are given in; a select never changes under its place.
-        """
-        # Those that are gone go first: a stream may have been created again with other columns.
-        for place in sorted(self.planner.nodes.found.keys() - selects.keys()):
-            self.planner.deregister(place)
-        for place, (select, logs) in selects.items():
-            if place not in self.planner.nodes.found:
-                self.planner.register(place, select, logs)
-        return self.planner.network
-
-    def _take_up(self, catalog: Catalog) -> None:
-        first = 1
-        try:
-            with catalog.transaction():
-                made_by, first = catalog.computations.made_by, catalog.computations.next_number
-                if made_by == _code():
-                    self.planner.nodes.restore(catalog.computations.load())
-                    require_sound(self.planner.nodes)
-                    return
-            if made_by:
-                _log.warning("the shared network in %s is another weft's: it is planned anew", catalog.path)
-        except Exception:
-            # Whatever is wrong with it, it can be done without.
-            _log.warning("the shared network in %s is damaged: it is planned anew", catalog.path, exc_info=True)
-        self._is_anew = True
-        self.planner = Planner(self.planner.statistics)
-        self.planner.nodes.next_number = first
-
-    def keep(self) -> None:
-        """Write down what has changed, if there is a catalog that can be written to."""
-        catalog = self._catalog
-        if catalog is None or not catalog.writable:
-            return
-        changes = self.planner.nodes.changes()
-        if not (changes.computations or changes.removed or changes.found or changes.lost):
-            return
-        try:
-            with catalog.transaction():
-                if self._is_anew:
-                    catalog.computations.clear()
-                catalog.computations.save(changes, _code())
-        except CatalogError:
-            _log.warning("the shared network could not be written to %s", catalog.path, exc_info=True)
-            return
-        self._is_anew = False
-        self.planner.nodes.changes_are_kept()
-
-
-@cache
-def _code() -> str:
-    """What tells this weft from any other: the digest of its source. Each may write conditions in its own way."""
-    digest = blake2b(digest_size=16)
-    for path in sorted(Path(str(files("weft"))).rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 Numbers = dict[str, dict[str, int | float]]

@@ -90,24 +90,6 @@ def needed_since(relation: Relation, watermark: Clock) -> Clock:
     return watermark + 1 if relation.retain is None else watermark - (relation.retain.ticks or 0) + 1
 
 
-def combines_rows(relation: Relation) -> bool:
-    """Whether a relation is a set operator, or DISTINCT over history."""
-    return isinstance(relation, SetOperation) or (relation.distinct and relation.window is None)
-
-
-def picks_columns(relation: Relation) -> bool:
-    """Whether a relation is a select of that kind."""
-    return (
-        isinstance(relation, Select)
-        and len(relation.inputs) == 1
-        and isinstance(relation.inputs[0].source, SetOperation)
-        and relation.where is None
-        and relation.window is None
-        and not (relation.is_grouped or relation.distinct)
-        and all(isinstance(each.expression, Column) for each in relation.outputs)
-    )
-
-
 def picked(select: Select, operands: Sequence[pa.Table | None]) -> pa.Table | None:
     """Its rows, if there are any; those of its operand come by position."""
     (rows,) = operands

@@ -13,18 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from weft.algebra import Relation, Select
+from weft.optimizer.rules.keep_sets import picks_columns
 from weft.plan.event_time import Clock, EventTime, passes_rows
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.nodes import Evaluator, RelationNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.sinks.sinks import parquet_file
 from weft.runtime.stages.cycle_state import CycleState
-from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.sets.set_operators import HistoryOperator, InstanceOperator
 from weft.runtime.stages.sets.set_rows import (
     by_position,
     clocks_of,
     needed_since,
     picked,
-    picks_columns,
     shown,
     union_all,
 )
@@ -42,51 +44,51 @@ def _passes_through(relation: Relation) -> bool:
 class SetStage(Stage):
     """What operators remember, as of the last commit."""
 
-    kind = StageKind.SETS
+    kind = Evaluator.SETS
     step = "keep"
 
     def __init__(self, store: StateStore, account: MemoryAccount) -> None:
         self._account = account
-        self._operators: dict[LogId, Operator] = {}
+        self._planned = RunningPlan(SharedPlan())
+        self._operators: dict[LogId, RelationNode] = {}
         self._host: DriverHost[OperatorValues] = DriverHost(store)
 
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
+    def prepare(self, spec: CycleSpec, planned: RunningPlan, last: Commit) -> None:
         """Take the operators of the cycle; what is not in memory comes from its log."""
-        remembering = (each for each in operators if not _passes_through(each.relation))
-        self._operators = {LogId(LogKind.VALUES, each.id.text): each for each in remembering}
+        self._planned = planned
+        remembering = (each for each in planned.plan.evaluated_by[self.kind] if not _passes_through(each.relation))
+        self._operators = {LogId(LogKind.VALUES, each.text): each for each in remembering}
         nodes = {log: partial(OperatorValues.of, each.relation) for log, each in self._operators.items()}
         self._host.begin(last.cycle, last.logs, nodes)
 
-    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+    def run(self, cycle: CycleState, relations: Sequence[RelationNode]) -> Mapping[str, pa.Table]:
         """What operators emit for the new rows of their inputs."""
         found = {}
-        for each in operators:
-            rows = [None if table is None else by_position(table) for table in map(cycle.rows_here, each.inputs)]
+        for each in relations:
+            rows = [None if table is None else by_position(table) for table in map(cycle.rows_here, each.logs)]
             emitted = self._taken(each, rows, cycle.event_time)
             if emitted is not None:
-                found[each.id.text] = shown(emitted, each.relation.fields)
+                found[each.text] = shown(emitted, each.relation.fields)
         return found
 
-    def _taken(self, operator: Operator, rows: Sequence[pa.Table | None], event_time: EventTime) -> pa.Table | None:
+    def _taken(self, operator: RelationNode, rows: Sequence[pa.Table | None], event_time: EventTime) -> pa.Table | None:
         relation = operator.relation
         if _passes_through(relation):
             return picked(relation, rows) if isinstance(relation, Select) else union_all(relation, rows)
         if relation.window is None:
             bounds = tuple(event_time.watermark(relation, after=when) for when in (False, True))
         else:
-            bounds = event_time.closing(relation, operator.running.start)
-        return self._host.run(
-            LogId(LogKind.VALUES, operator.id.text), lambda values: values.operator.take(rows, *bounds)
-        )
+            bounds = event_time.closing(relation, operator.start)
+        return self._host.run(LogId(LogKind.VALUES, operator.text), lambda values: values.operator.take(rows, *bounds))
 
     def memory(self) -> Iterator[MemoryUse]:
         """What operators remember."""
         held = {log: each.operator.bytes_held for log, each in self._host.items()}
         if held:
             largest = max(held, key=lambda log: held[log])
-            name = self._operators[largest].running.query.name
+            names = self._planned.owners(self._operators[largest])
             part = "the values that DISTINCT and set operators remember"
-            yield MemoryUse(part, sum(held.values()), held[largest], (name,), "or RETAIN less")
+            yield MemoryUse(part, sum(held.values()), held[largest], names, "or RETAIN less")
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over what operators have come to remember. Raises MemoryLimit if that is too much."""

@@ -22,8 +22,8 @@ from weft.algebra.types import TIMESTAMP, DataType
 from weft.expressions.spark_expressions import Leaf, aggregate_sql, column, spark_sql, spark_type
 from weft.plan.event_time import Clock, EventTime, QueryStart, is_windowed
 from weft.plan.log_ids import LogId
+from weft.plan.node_ids import NodeId, log_of
 from weft.runtime.spark.rows import ARRIVAL, BEFORE, CLOCK, bucket_sql, columns
-from weft.runtime.stages.operators import OperatorId, log_of
 from weft.runtime.stages.sql import running
 from weft.windows.join_windows import meeting_bounds
 
@@ -57,7 +57,7 @@ class Compiler:
     #: The clock that EMIT EMPTY counts from, by operator id.
     emit_from: Mapping[str, int]
 
-    def emitted(self, relation: algebra.Relation, id_: OperatorId, step: int) -> str | None:
+    def emitted(self, relation: algebra.Relation, id_: NodeId, step: int) -> str | None:
         """The rows that a relation gets in this cycle from what it reads."""
         source, inner = reads(relation)[step], id_.below(step)
         log = log_of(source, inner)
@@ -67,7 +67,7 @@ class Compiler:
             return None
         return replace(self, start=self.start.below(relation, source)).computed(source, inner)
 
-    def computed(self, select: algebra.Relation, id_: OperatorId) -> str | None:
+    def computed(self, select: algebra.Relation, id_: NodeId) -> str | None:
         """The rows that a select emits in this cycle, computed from what it reads."""
         assert isinstance(select, algebra.Select), "set operators have a stage of their own"
         if is_windowed(select):
@@ -81,7 +81,7 @@ class Compiler:
             return None
         return f"SELECT {_outputs(select, leaf)}{CLOCK} FROM ({rows}) AS t0{_where(select.where, leaf)}"
 
-    def _windowed(self, select: algebra.Select, id_: OperatorId) -> str | None:
+    def _windowed(self, select: algebra.Select, id_: NodeId) -> str | None:
         """The answers of the instances that close in this cycle, computed from all rows that they cover."""
         window = select.window
         assert window is not None
@@ -139,7 +139,7 @@ class Compiler:
         return f"SELECT {shown} FROM {rows}{_where(select.having, leaf)}"
 
     def _with_empty_instances(
-        self, select: algebra.Select, id_: OperatorId, groups: str | None, closing: tuple[Clock, int]
+        self, select: algebra.Select, id_: NodeId, groups: str | None, closing: tuple[Clock, int]
     ) -> str | None:
         """One row for every closing instance, from the first that ends after the first row there was."""
         assert select.window is not None
@@ -161,7 +161,7 @@ class Compiler:
         listed = ", ".join(["coalesce(i.k, g.k) AS k", *filled])
         return f"SELECT {listed} FROM ({instances}) AS i FULL OUTER JOIN ({groups}) AS g ON i.k = g.k"
 
-    def _join(self, select: algebra.Select, id_: OperatorId) -> str | None:
+    def _join(self, select: algebra.Select, id_: NodeId) -> str | None:
         """The combinations whose last row arrived in this cycle.
 
         For each input in turn: its new rows, with the old rows of the inputs before it and all rows of those after it.
@@ -183,7 +183,7 @@ class Compiler:
         return " UNION ALL ".join(parts) or None
 
     def _join_input(
-        self, select: algebra.Select, id_: OperatorId, position: int, newest: int, near: tuple[str, str] | None
+        self, select: algebra.Select, id_: NodeId, position: int, newest: int, near: tuple[str, str] | None
     ) -> str | None:
         item, listed = select.inputs[position], columns(select.inputs[position].source.fields)
         log = log_of(item.source, id_.below(position))
@@ -204,7 +204,7 @@ class Compiler:
         bucket = f", {near[position]} AS near" if near is not None else ""
         return f"(SELECT {listed}{CLOCK}{bucket} FROM {table}{where}) AS t{position}"
 
-    def _running(self, select: algebra.Select, id_: OperatorId) -> str | None:
+    def _running(self, select: algebra.Select, id_: NodeId) -> str | None:
         """Every group that got a row in this cycle, over all its rows so far."""
         if running.keeps_partials(select):
             # The cycle has merged the new rows into the snapshot; what changed is marked there.
@@ -222,7 +222,7 @@ class Compiler:
         inner = f"SELECT {keys}{listed}{CLOCK} FROM ({groups}) AS g"
         return f"SELECT {_outputs(select, _group_leaf)}{CLOCK} FROM ({inner}) AS g{having}"
 
-    def _recomputed_groups(self, select: algebra.Select, id_: OperatorId) -> str | None:
+    def _recomputed_groups(self, select: algebra.Select, id_: NodeId) -> str | None:
         source = select.inputs[0].source
         log = log_of(source, id_.below(0))
         rows = self.views.all(log)
@@ -234,7 +234,7 @@ class Compiler:
         inner = _grouped(select, f"{rows} AS t0 WHERE {where}", [], more)
         return f"SELECT * FROM ({inner}) WHERE last = {self.event_time.cycle}"
 
-    def new_partials(self, select: algebra.Select, id_: OperatorId) -> str | None:
+    def new_partials(self, select: algebra.Select, id_: NodeId) -> str | None:
         """The new rows of a running aggregate as partials, to be merged into its snapshot."""
         rows = self.emitted(select, id_, 0)
         return running.partials(select, rows, _input_leaf(select)) if rows is not None else None

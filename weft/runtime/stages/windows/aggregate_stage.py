@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from weft.plan.event_time import Clock
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.nodes import RelationNode, WindowTreeNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.stages.cycle_state import CycleState
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.stage import Stage
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.running_aggregates import RunningAggregates
@@ -28,13 +32,26 @@ class AggregateStage(Stage):
         #: The cycle that what is in memory is the state after; None while one is under way.
         self._cycle: int | None = None
         self._weaves: dict[str, StreamWeave] = {}
+        self._planned = RunningPlan(SharedPlan())
+        #: The aggregates of this cycle, by the text of their ids, and the trees of those that have windows.
+        self._relations: dict[str, RelationNode] = {}
+        self._trees: dict[str, WindowTreeNode] = {}
 
-    def _begin_running(self, last: Commit, weaves: Mapping[LogId, StreamWeave], began: Callable[[str], int]) -> None:
-        """Have the groups of the last commit over some logs; `began` is the first cycle of a query."""
+    def _take(self, planned: RunningPlan) -> None:
+        """Take the nodes of a plan."""
+        if planned is not self._planned:
+            nodes = planned.plan.nodes
+            self._planned = planned
+            self._relations = {each.text: each for each in planned.plan.evaluated_by[self.kind]}
+            below = {id_: nodes[each.inputs[0]] for id_, each in self._relations.items()}
+            self._trees = {id_: each for id_, each in below.items() if isinstance(each, WindowTreeNode)}
+
+    def _begin_running(self, last: Commit, weaves: Mapping[LogId, StreamWeave]) -> None:
+        """Have the groups of the last commit over some logs."""
         nodes = {}
         for log, weave in weaves.items():
             if weave.running:
-                running = {name: (each, began(name)) for name, each in weave.running.items()}
+                running = {id_: (each, self._relations[id_].start.first) for id_, each in weave.running.items()}
                 nodes[LogId(LogKind.RUNNING, log)] = partial(RunningAggregates, weave.stream, running)
         self._running.begin(last.cycle, last.logs, nodes)
         self._cycle = None
@@ -43,7 +60,15 @@ class AggregateStage(Stage):
         """Note what the groups over a log need that never close. Raises MemoryLimit if that is too much."""
         node = LogId(LogKind.RUNNING, log)
         if node in self._running:
-            self._account.grow(self._running[node].memory(arrived))
+            self._account.grow(self._of_queries(self._running[node].memory(arrived)))
+
+    def _of_queries(self, use: MemoryUse) -> MemoryUse:
+        """The same use by the names of queries, in the place of ids."""
+        return replace(use, names=tuple(dict.fromkeys(name for id_ in use.names for name in self._queries_of(id_))))
+
+    def _queries_of(self, id_: str) -> tuple[str, ...]:
+        # Of aggregates that are gone, something may still be in memory.
+        return self._planned.owners(self._relations[id_]) if id_ in self._relations else ()
 
     def _advanced(
         self,
@@ -86,9 +111,9 @@ class AggregateStage(Stage):
     def memory(self) -> Iterator[MemoryUse]:
         """What open windows and groups take."""
         for weave in self._weaves.values():
-            yield weave.memory()
+            yield self._of_queries(weave.memory())
         for node in self._running:
-            yield self._running[node].memory()
+            yield self._of_queries(self._running[node].memory())
 
     def finish(self, cycle: CycleState) -> None:
         """Hand over the groups that never close which the cycle has changed."""

@@ -21,13 +21,12 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from weft.algebra import Stream
+from weft.optimizer.aggregates.stream_shapes import Woven
 from weft.runtime.spark.rows import BEFORE, CLOCK, CORRUPT
 from weft.runtime.stages.windows.partials import Partials, without_clocks
 from weft.runtime.stages.windows.reduction import JUDGED, Reduction
 from weft.runtime.stages.windows.stream_weave import StreamWeave
 from weft.runtime.stages.windows.window_answers import GroupSelection
-from weft.runtime.stages.windows.woven_queries import Woven
 
 
 def stored_partials(reduction: Reduction, rows: DataFrame) -> tuple[Partials, pa.ChunkedArray]:
@@ -38,10 +37,10 @@ def stored_partials(reduction: Reduction, rows: DataFrame) -> tuple[Partials, pa
 
 
 def closed_before(
-    stream: Stream, queries: Mapping[str, Woven], past: Partials, judged: pa.ChunkedArray, watermark: int
+    known: StreamWeave, new: Mapping[str, Woven], past: Partials, judged: pa.ChunkedArray, watermark: int
 ) -> dict[str, list[GroupSelection]]:
-    """The windows of new queries that had closed up to a watermark, by the queries' names."""
-    weave = StreamWeave(stream, queries)
+    """The windows of new aggregates that had closed up to a watermark, by their ids."""
+    weave = StreamWeave(known.stream, new, {id_: known.chosen[id_] for id_ in new})
     closed: dict[str, list[GroupSelection]] = {}
     marks = [None, *sorted(judged.drop_null().unique().to_pylist()), watermark]
     for before, until in pairwise(marks):

@@ -27,17 +27,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from weft.algebra import Query, Stream
+from weft.algebra import Select, Stream
 from weft.arrays.arrow_types import streamed, table_of
+from weft.optimizer.aggregates.stream_shapes import Woven, woven
 from weft.plan.event_time import Clock
+from weft.plan.nodes import WindowTreeNode
 from weft.runtime.spark.engine_errors import EngineError
 from weft.runtime.spark.rows import typed_slots
 from weft.runtime.spark.session import own_session
 from weft.runtime.stages.windows.partials import SLICE, Layout, PartialFiles, Partials
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.tree_choice import TreeChoice
 from weft.runtime.stages.windows.window_answers import answers
-from weft.runtime.stages.windows.woven_queries import Woven, woven
 
 #: Partials in a shard: enough to outweigh its overhead, few enough for the memory of a worker.
 _SHARD = 500_000
@@ -83,16 +83,16 @@ class KeySetTask:
     after: Mapping[str, Clock]
 
 
-def pickled_plan(queries: Mapping[str, Query], grouping: TreeChoice) -> bytes:
-    """Queries and their trees, to be sent; measures are not sent, since each process makes them from the queries."""
-    return pickle.dumps((dict(queries), grouping))
+def pickled_plan(selects: Mapping[str, Select], trees: Mapping[str, WindowTreeNode]) -> bytes:
+    """Selects and their trees, to be sent; measures are not sent, since each process makes them from the selects."""
+    return pickle.dumps((dict(selects), dict(trees)))
 
 
 @lru_cache(maxsize=64)
-def _unpickled_plan(data: bytes) -> tuple[dict[str, Woven], TreeChoice]:
-    """Queries and their trees as they were sent; cached, so that a worker has them ready for the next cycle."""
-    queries, grouping = pickle.loads(data)
-    return {name: woven(query) for name, query in queries.items()}, grouping
+def _unpickled_plan(data: bytes) -> tuple[dict[str, Woven], dict[str, WindowTreeNode]]:
+    """Selects and their trees as they were sent; cached, so that a worker has them ready for the next cycle."""
+    selects, trees = pickle.loads(data)
+    return {id_: woven(select) for id_, select in selects.items()}, trees
 
 
 class Executors:
@@ -207,7 +207,7 @@ def _by_number(rows: pa.Table, column: str) -> Iterator[tuple[int, pa.Table]]:
 
 
 def _answers_of(number: int, task: KeySetTask, sources: Sequence[_PartialSource], rows: pa.Table) -> pa.RecordBatch:
-    shapes, grouping = _unpickled_plan(task.plan)
+    shapes, trees = _unpickled_plan(task.plan)
     stream = next(iter(shapes.values())).select.inputs[0].source
     assert isinstance(stream, Stream)
     earlier, arrived = [], None
@@ -218,7 +218,7 @@ def _answers_of(number: int, task: KeySetTask, sources: Sequence[_PartialSource]
             arrived = Partials(source.layout, table)
         else:
             earlier.append(Partials(source.layout, table))
-    weave = StreamWeave(stream, shapes, grouping=grouping)
+    weave = StreamWeave(stream, shapes, trees)
     weave.remember(earlier, task.before)
     found: list[dict[str, object]] = []
     for name, part in weave.advance(arrived, task.before, task.until).items():

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns
+from weft.optimizer.aggregates.stream_shapes import Measure, rows_counted
 from weft.plan.event_time import Clock
 from weft.runtime.stages.windows.signatures import Decoder, satisfying
-from weft.runtime.stages.windows.woven_queries import Measure, rows_counted
 from weft.runtime.state.commits import Segment
 from weft.runtime.state.store import Block, StateStore
 

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from weft.algebra import Stream
+from weft.optimizer.aggregates.stream_shapes import REDUCED_CLOCK
+from weft.plan.nodes import ReduceNode
 from weft.runtime.spark.rows import CORRUPT, clock_bounds, clock_sql
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Layout
 from weft.runtime.stages.windows.signatures import Signatures, signatures
-from weft.runtime.stages.windows.woven_queries import REDUCED_CLOCK, Woven
 from weft.windows.slicing import EdgeSet, ResidueClass, shared_edges
 
 if TYPE_CHECKING:
@@ -170,24 +171,21 @@ class Reduction:
         return self.packing.unpacked(table) if self.packing else table
 
 
-def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
-    shapes = list(queries)
+def reduction(stream: Stream, node: ReduceNode) -> Reduction:
+    """How a node of the plan is computed."""
     least, most = clock_bounds(stream)
     usable = f"{CORRUPT} IS NULL AND {REDUCED_CLOCK} BETWEEN {least}L AND {most}L"
-    edges = shared_edges(each.window for each in shapes if not each.is_running)
+    edges = shared_edges(node.windows)
     slice_start = slice_sql(edges, REDUCED_CLOCK)
-    signed = signatures(condition for each in shapes for condition in each.conditions)
-    keys = tuple(dict.fromkeys(key for each in shapes for key in each.keys))
-    measures = (measure for each in shapes for measure in each.all_measures)
-    aggregates = tuple(dict.fromkeys(text for measure in measures for text in measure.texts))
-    layout = Layout(keys, dict(signed.decoders), len(signed.columns), aggregates)
+    signed = signatures(condition for each in node.predicate_sets for condition in each)
+    layout = Layout(node.keys, dict(signed.decoders), len(signed.columns), node.aggregates)
     numbers = tuple(f"{SIGNATURE}{number}" for number in range(len(signed.columns)))
     packs = packing(edges, signed)
     if packs is not None:
         slice_start = packs.packed(slice_start, numbers)
-    wanted = signed.wanted((each.conditions for each in shapes), numbers)
+    wanted = signed.wanted(node.predicate_sets, numbers)
     # Rows that no query takes are counted together.
-    grouped = keys if wanted is None else (f"CASE WHEN {wanted} THEN {key} END" for key in keys)
+    grouped = node.keys if wanted is None else (f"CASE WHEN {wanted} THEN {key} END" for key in node.keys)
     return Reduction(
         layout,
         clock_sql(stream),
@@ -195,5 +193,5 @@ def reduction(stream: Stream, queries: Iterable[Woven]) -> Reduction:
         signed.columns,
         packs,
         (*numbers, *grouped),
-        any(each.select.emit_empty for each in shapes),
+        node.tells_least,
     )

@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.kernels.statistic import Columns, Statistic
+from weft.optimizer.aggregates.stream_shapes import Measure, plain, rows_counted
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import Decoder, span_of
 from weft.runtime.stages.windows.window_tree import Folding, SlicePartials, folded
-from weft.runtime.stages.windows.woven_queries import Measure, plain, rows_counted
 
 _HALF = 32
 

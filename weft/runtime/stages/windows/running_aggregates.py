@@ -26,10 +26,10 @@ from weft.algebra import Stream
 from weft.arrays.arrow_types import streamed, table_of
 from weft.kernels.monoids import settled
 from weft.kernels.statistic import Array, Columns
+from weft.optimizer.aggregates.stream_shapes import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection
-from weft.runtime.stages.windows.woven_queries import Measure, Woven, latest_clock, rows_counted
 from weft.runtime.state.store import Block, MemoryUse
 
 #: Groups that a cohort has room for at first.

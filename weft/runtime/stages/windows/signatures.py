@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.algebra import Call, Expression, Kind, Literal
-from weft.algebra.types import TIMESTAMP
-from weft.expressions.spark_expressions import Leaf, spark_sql
+from weft.plan.nodes import Condition
 
 #: Bits in a word.
 _WORD = 62
@@ -35,23 +33,11 @@ _MOST_IN_A_TREE = 16
 _LONGEST_GRID = 8_192
 _MOST_INSIDE = 6
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
-
 #: How a condition is read off a signature: [column, "bit", number] or [column, comparison, position of its bound].
 Decoder = tuple[int, str, int]
 
 #: Codes from the first up to, not including, the other; None is the end.
 Span = tuple[int, int | None]
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A conjunct of some WHERE: its text, and if it compares an expression with a constant, these."""
-
-    text: str
-    compared: str | None = None
-    comparison: str = ""
-    bound: float | int = 0
 
 
 @dataclass(frozen=True)
@@ -93,39 +79,6 @@ class Signatures:
             last = max(2 * _LONGEST_GRID * _MOST_INSIDE if end is None else end - 1 for _, end in found)
             codes.append(f"{numbers[column]} BETWEEN {min(first for first, _ in found)} AND {last}")
         return " OR ".join([*bits, *codes])
-
-
-def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
-    """The conjuncts of a WHERE. A row satisfies it iff every one of them is true."""
-    if where is None:
-        return ()
-    if isinstance(where, Call) and where.op == "and":
-        return tuple(dict.fromkeys(each for arg in where.args for each in conditions_of(arg, leaf)))
-    return (_condition(where, leaf),)
-
-
-def _condition(expression: Expression, leaf: Leaf) -> Condition:
-    text = spark_sql(expression, leaf)
-    if isinstance(expression, Call) and expression.op in _MIRRORED:
-        left, right = expression.args
-        for value, bound, comparison in ((left, right, expression.op), (right, left, _MIRRORED[expression.op])):
-            if isinstance(bound, Literal) and not isinstance(value, Literal) and _fits_64_bits(bound):
-                assert isinstance(bound.value, int | float)
-                number = spark_sql(value, leaf)
-                if value.type == TIMESTAMP:
-                    number = f"unix_micros({number})"
-                else:
-                    number = f"CAST({number} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
-                return Condition(text, number, comparison, bound.value)
-    return Condition(text)
-
-
-def _fits_64_bits(bound: Literal) -> bool:
-    """Whether a constant can be compared as a number of 64 bits."""
-    if bound.type.is_floating:
-        return isinstance(bound.value, float) and math.isfinite(bound.value)
-    countable = bound.type == TIMESTAMP or (bound.type.is_integer and bound.type.kind is not Kind.HUGEINT)
-    return countable and isinstance(bound.value, int)
 
 
 def signatures(conditions: Iterable[Condition]) -> Signatures:

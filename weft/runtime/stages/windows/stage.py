@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 
 import pyarrow as pa
 
-from weft.algebra import Query, Stream
+from weft.algebra import Stream
+from weft.optimizer.aggregates.stream_shapes import Woven
+from weft.optimizer.rules.indexes import stream_shape
+from weft.optimizer.rules.share_reductions import reduce_id
 from weft.plan.event_time import Clock, EventTime, first_open_start
-from weft.plan.facts import Facts, facts_of
 from weft.plan.log_ids import LogId, LogKind
+from weft.plan.nodes import Evaluator, KeySet, ReduceNode, RelationNode, WindowTreeNode
+from weft.plan.shared_plan import SharedPlan
 from weft.runtime.spark.session import compile_plans
 from weft.runtime.stages.cycle_state import WORTH_COMPILING, CycleState, RowLogs
-from weft.runtime.stages.operators import Operator, StageKind
+from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.stage import Scan, SeenRows
 from weft.runtime.stages.windows.aggregate_stage import AggregateStage
 from weft.runtime.stages.windows.backfill import closed_before, stored_partials
 from weft.runtime.stages.windows.executors import Executors, KeySetTask, pickled_plan
-from weft.runtime.stages.windows.kernel_placement import KeySet, Placements
+from weft.runtime.stages.windows.live_partials import LivePartials
 from weft.runtime.stages.windows.partials import PartialFiles, PartialLog, Partials, block_of
 from weft.runtime.stages.windows.stream_weave import ReducedRows, StreamWeave
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.stages.windows.window_answers import GroupSelection
-from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.commits import Commit, Segment
 from weft.runtime.state.continuity import CycleSpec
 from weft.runtime.state.store import Change, MemoryAccount, StateStore
@@ -38,7 +40,7 @@ _FEW = 1_000_000
 class WindowStage(AggregateStage):
     """The weaves of all streams, as of the last commit."""
 
-    kind = StageKind.WINDOWS
+    kind = Evaluator.WINDOWS
     step = "weave"
 
     def __init__(
@@ -58,65 +60,47 @@ class WindowStage(AggregateStage):
         self._pending = pending
         #: The stored partials of each stream, as of the last commit.
         self._stored: dict[str, tuple[Segment, ...]] = {}
-        #: The numbers of queries that have had all rows since some watermark: they answer all windows that close.
-        self._caught_up: set[int] = set()
+        #: The operators that have had all rows since some watermark: they answer all windows that close.
+        self._caught_up: set[str] = set()
         self.log = PartialLog(store)
-        self.placements = Placements(settings, self.log.read)
+        self.settings = settings
+        self._live = LivePartials(self.log.read)
+        #: The key sets, by stream, that the driver had no memory for, and the queries of that time.
+        self.displaced: dict[tuple[str, KeySet], Mapping[str, Woven]] = {}
         #: The windows of new queries that had closed before, by stream, found in stored rows.
         self._closed_before: dict[str, dict[str, list[GroupSelection]]] = {}
-        self._shapes: dict[int, Woven | None] = {}
-        #: The operators of this cycle, and the same by the names of the queries that they are.
-        self._operators: Sequence[Operator] = ()
-        self._named: dict[str, Operator] = {}
-        #: The shapes of these queries by stream.
+        #: The shapes of the aggregates, by stream and id.
         self._wanted: dict[str, dict[str, Woven]] = {}
-        #: The queries that are answered as a whole.
-        self._whole: frozenset[str] = frozenset()
         #: The new rows of each stream as partials.
         self.reduced: dict[str, ReducedRows] = {}
 
-    def can_weave(self, query: Query, number: int) -> bool:
-        """Whether a query can share partials with others."""
-        return self._shape(query, number) is not None
-
-    def _shape(self, query: Query, number: int) -> Woven | None:
-        if number not in self._shapes:
-            self._shapes[number] = None
-            with suppress(NotWoven):
-                self._shapes[number] = woven(query)
-        return self._shapes[number]
-
-    def prepare(self, spec: CycleSpec, operators: Sequence[Operator], last: Commit) -> None:
-        """Weave the queries of the cycle, and bring what is new to where the last commit is.
-
-        Trees that would be cheaper in another form, by what is known of streams now, are made again.
-        """
+    def prepare(self, spec: CycleSpec, planned: RunningPlan, last: Commit) -> None:
+        """Have the trees of the plan, and bring those that are new to where the last commit is."""
         self._begin_from(last)
-        beginning = self._take_operators(operators, last.cycle) if operators is not self._operators else frozenset()
-        facts = {name: facts_of(numbers) for name, numbers in spec.intent.facts.items()}
+        beginning: frozenset[str] = frozenset()
+        if planned is not self._planned:
+            self._take(planned)
+            self._take_shapes()
+            beginning = frozenset(id_ for id_, each in self._relations.items() if each.start.first > last.cycle)
         self._closed_before, self._stored = {}, {}
         self.log.begin(each for name in self._wanted for each in last.logs.get(LogId(LogKind.PARTIALS, name), ()))
         weaves = {}
         for stream in spec.plan.streams:
             if stream.name in self._wanted:
-                weave = self._woven(stream, last, beginning, facts.get(stream.name, Facts()))
+                weave = self._woven(stream, last, beginning)
                 self._catch_up(weave, spec, last, beginning)
                 weaves[stream.name] = weave
         self._weaves = weaves
         of_logs = {LogId(LogKind.STREAM, name): weave for name, weave in weaves.items()}
-        self._begin_running(last, of_logs, lambda name: self._named[name].as_query.start.first)
+        self._begin_running(last, of_logs)
 
-    def _take_operators(self, operators: Sequence[Operator], last_cycle: int) -> frozenset[str]:
-        """Take other operators than those of the last cycle; return the names of the queries that begin now."""
-        self._operators = operators
-        self._named = {each.as_query.query.name: each for each in operators}
-        self._whole = frozenset(name for each in operators if each.is_whole_query for name in each.names)
+    def _take_shapes(self) -> None:
+        """The shapes of the plan's aggregates, by stream and id."""
+        shapes = {id_: shape for of in self._wanted.values() for id_, shape in of.items()}
         self._wanted = {}
-        for name, operator in self._named.items():
-            shape = self._shape(operator.as_query.query, operator.as_query.start.number)
-            assert shape is not None
-            self._wanted.setdefault(shape.stream, {})[name] = shape
-        return frozenset(name for name, each in self._named.items() if each.as_query.start.first > last_cycle)
+        for id_, node in self._relations.items():
+            shape = shapes.get(id_) or stream_shape(node)
+            self._wanted.setdefault(shape.stream, {})[id_] = shape
 
     def _begin_from(self, last: Commit) -> None:
         """Keep in memory the state of the last commit, or nothing."""
@@ -125,27 +109,44 @@ class WindowStage(AggregateStage):
             if self._pending.exception() is None:
                 restored = self._pending.result()
                 self._cycle, self._weaves = restored.cycle, dict(restored.weaves)
-                self._shapes = {**restored.shapes, **self._shapes}
+                self._wanted = {name: dict(weave.queries) for name, weave in self._weaves.items()}
             self._pending = None
         if self._cycle != last.cycle:
             # Trees that are ahead of the commit or behind it are useless: an attempt has failed, or none was made.
             self._weaves = {}
 
-    def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str], facts: Facts) -> StreamWeave:
-        """The weave of a stream: the known one, if it is still what the queries need."""
+    def _woven(self, stream: Stream, last: Commit, beginning: frozenset[str]) -> StreamWeave:
+        """The weave of a stream: the known one, if it is still what the plan has."""
         wanted = self._wanted[stream.name]
         # A stream that the last commit does not know begins now, whatever had its name before.
         known = self._weaves.get(stream.name) if stream.name in last.streams else None
         if known is not None and known.is_overgrown:
             known = None
-        segments = last.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
-        now = known.away if known is not None else frozenset()
-        away = self.placements.place(stream.name, wanted, now, segments)
-        if known is not None and (known.queries, known.away, known.facts) == (wanted, away, facts):
+        trees = {id_: self._trees[id_] for id_ in wanted if id_ in self._trees}
+        away = frozenset(each.spec.keys for each in trees.values() if each.on_executors)
+        if known is not None and (known.queries, known.chosen, known.away) == (wanted, trees, away):
             return known
         # Queries that look back begin with the stored rows.
         newborn = frozenset() if stream.backfill else beginning & wanted.keys()
-        return StreamWeave(stream, wanted, known, facts=facts, away=away, newborn=newborn)
+        reduce = self._planned.plan.nodes[reduce_id(stream.name)]
+        assert isinstance(reduce, ReduceNode)
+        return StreamWeave(stream, wanted, trees, known, reduce=reduce, away=away, newborn=newborn)
+
+    def displaced_in(self, plan: SharedPlan) -> frozenset[tuple[str, KeySet]]:
+        """The key sets, by stream, that the driver has no memory for, as long as the queries are the same."""
+        self.displaced = {key: of for key, of in self.displaced.items() if of == self._wanted.get(key[0])}
+        return frozenset(self.displaced)
+
+    def live_partials(self, plan: SharedPlan, last: Commit) -> dict[tuple[str, KeySet], int]:
+        """About how many partials are live, by stream and key set, where there may be too many for the driver."""
+        found: dict[tuple[str, KeySet], int] = {}
+        for node in plan.of(ReduceNode):
+            segments = last.logs.get(LogId(LogKind.PARTIALS, node.stream), ())
+            if sum(each.rows for each in segments) > self.settings.max_driver_partials // 2:
+                trees = (plan.nodes[id_] for id_ in plan.readers_of(node.id))
+                for keys in dict.fromkeys(each.spec.keys for each in trees if isinstance(each, WindowTreeNode)):
+                    found[node.stream, keys] = self._live.partials(node.stream, keys, segments)
+        return found
 
     def _catch_up(self, weave: StreamWeave, spec: CycleSpec, last: Commit, beginning: frozenset[str]) -> None:
         """Bring a weave to where the last commit is, from stored partials, or from stored rows for new queries."""
@@ -159,7 +160,7 @@ class WindowStage(AggregateStage):
             compile_plans(self._spark, sum(each.rows for each in rows) > WORTH_COMPILING)
             past, judged = stored_partials(weave.reduction, self._logs.read(stream, rows))
             if len(past):
-                self._closed_before[stream.name] = closed_before(stream, new, past, judged, watermark)
+                self._closed_before[stream.name] = closed_before(weave, new, past, judged, watermark)
                 # They replace the stored partials, which may lack what the new queries need.
                 path = f"{self._logs.folders.of(spec.cycle)}/history-{spec.plan.streams.index(stream)}.parquet"
                 segments = (self.log.written(past, path),)
@@ -190,20 +191,16 @@ class WindowStage(AggregateStage):
             scan.see(stream, SeenRows(reduced.rows, reduced.bad, reduced.least, reduced.latest))
             if reduced.rows or not scan.is_direct:
                 self.reduced[stream.name] = reduced
-                for name, count in reduced.late_rows(watermark).items():
-                    if name in self._whole:
+                for id_, count in reduced.late_rows(watermark).items():
+                    for name in self._planned.answered[id_]:
                         scan.count_late(name, count)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
-    def run(self, cycle: CycleState, operators: Sequence[Operator]) -> Mapping[str, pa.Table]:
+    def run(self, cycle: CycleState, relations: Sequence[RelationNode]) -> Mapping[str, pa.Table]:
         """The answers of all queries in this cycle, by operator id, each with its clock as the last column."""
-        # For queries that say EMIT EMPTY, the clock from which on every instance is answered.
-        counted_from = {}
-        for each in operators:
+        for each in relations:
             cycle.note_first_rows(each)
-            if each.id.text in cycle.emit_from:
-                counted_from[each.as_query.query.name] = cycle.emit_from[each.id.text]
         event_time = cycle.event_time
         found: dict[str, pa.Table] = {}
         for name in self._weaves:
@@ -216,30 +213,30 @@ class WindowStage(AggregateStage):
             bounds = event_time.watermark(weave.stream, after=False), event_time.watermark(weave.stream)
             after = partial(self._answered_after, event_time=event_time, before=bounds[0])
             past = self._closed_before.get(name, {})
-            found |= self._advanced(log, weave, arrived, history, bounds, after, counted_from, past)
-        for query, table in self._answered_on_executors(cycle).items():
-            found[query] = pa.concat_tables([found[query], table]) if query in found else table
-        return {self._named[query].id.text: table for query, table in found.items() if table.num_rows}
+            found |= self._advanced(log, weave, arrived, history, bounds, after, cycle.emit_from, past)
+        for id_, table in self._answered_on_executors(cycle).items():
+            found[id_] = pa.concat_tables([found[id_], table]) if id_ in found else table
+        return {id_: table for id_, table in found.items() if table.num_rows}
 
-    def _answered_after(self, query: str, event_time: EventTime, before: Clock) -> Clock:
-        """A query answers the instances that end after this instant."""
-        start = self._named[query].as_query.start
-        if start.number in self._caught_up:
+    def _answered_after(self, id_: str, event_time: EventTime, before: Clock) -> Clock:
+        """An aggregate answers the instances that end after this instant."""
+        if id_ in self._caught_up:
             return before
-        after, _ = event_time.closing(self._named[query].relation, start)
+        node = self._relations[id_]
+        after, _ = event_time.closing(node.relation, node.start)
         if after is not None and after == before:
-            self._caught_up.add(start.number)
+            self._caught_up.add(id_)
         return after
 
     def _make_room(self, name: str, arrived: Partials) -> None:
         """Prepare the trees of a stream for arrived partials, on the executors if the driver has no room."""
         weave = self._weaves[name]
-        use = weave.fit(arrived, self._account.room(weave.memory_part))
+        use = self._of_queries(weave.fit(arrived, self._account.room(weave.memory_part)))
         keys = weave.largest_keys
-        if self._account.allows(use) or self.placements.settings.kernels != "auto" or keys is None:
+        if self._account.allows(use) or self.settings.kernels != "auto" or keys is None:
             self._account.grow(use)
             return
-        self.placements.displace(name, keys, weave.queries)
+        self.displaced[name, keys] = weave.queries
         self._weaves[name] = weave.without(keys)
         self._make_room(name, arrived)
 
@@ -281,7 +278,9 @@ class WindowStage(AggregateStage):
             keys,
             frozenset(text for each in shapes.values() for measure in each.all_measures for text in measure.texts),
             None if before is None else min(start for start in starts if start is not None),
-            pickled_plan({name: self._named[name].as_query.query for name in shapes}, weave.grouping.of(shapes)),
+            pickled_plan(
+                {id_: shape.select for id_, shape in shapes.items()}, {id_: weave.chosen[id_] for id_ in shapes}
+            ),
             before,
             until,
             {name: self._answered_after(name, event_time, before) for name in shapes},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -13,17 +14,15 @@ from numpy.typing import NDArray
 
 from weft.algebra import Aggregate, Stream, Window
 from weft.kernels.sparse import Crowd
+from weft.optimizer.aggregates.stream_shapes import Measure, Woven
 from weft.plan.event_time import Clock
-from weft.plan.facts import Facts
+from weft.plan.nodes import KeySet, ReduceNode, WindowTreeNode
 from weft.runtime.sources.row_judging import closed_for
-from weft.runtime.stages.windows.kernel_placement import KeySet
 from weft.runtime.stages.windows.partials import LATEST, LEAST, SLICE, Partials, without_clocks
 from weft.runtime.stages.windows.reduction import Reduction, reduction
 from weft.runtime.stages.windows.rollup import GroupKeys, RollUp
-from weft.runtime.stages.windows.tree_choice import CohortKey, TreeChoice, choose_trees, cohorts, reuse_trees
 from weft.runtime.stages.windows.window_answers import ClosedGroups, GroupSelection, kinds_of
-from weft.runtime.stages.windows.window_tree import InstanceGroups, TreeSpec, WindowTree
-from weft.runtime.stages.windows.woven_queries import Measure, Woven
+from weft.runtime.stages.windows.window_tree import InstanceGroups, WindowTree
 from weft.runtime.state.store import MemoryUse
 from weft.windows.slicing import oldest_open_start
 
@@ -41,19 +40,23 @@ class StreamWeave:
         self,
         stream: Stream,
         queries: Mapping[str, Woven],
+        chosen: Mapping[str, WindowTreeNode],
         before: StreamWeave | None = None,
         *,
-        facts: Facts | None = None,
-        grouping: TreeChoice | None = None,
+        reduce: ReduceNode | None = None,
         away: frozenset[KeySet] = frozenset(),
         newborn: frozenset[str] = frozenset(),
     ) -> None:
-        """`grouping` is decided here unless given. Key sets that are `away` have their trees on the executors.
+        """`chosen` has the trees of aggregates with windows; those of key sets that are `away` are on the executors.
 
-        Queries that are `newborn` answer for what is still to come, and need nothing that is stored.
+        `reduce` is how rows become partials, if Spark does it.
+
+        Aggregates that are `newborn` answer for what is still to come, and need nothing that is stored.
         """
         self.stream = stream
         self.queries = dict(queries)
+        self.chosen = dict(chosen)
+        self.reduce = reduce
         self.away = away
         #: The number of keys of each of those, when it was last counted.
         self.keys_away: dict[KeySet, int] = dict(before.keys_away) if before else {}
@@ -61,71 +64,62 @@ class StreamWeave:
         self.windowed = {name: each for name, each in queries.items() if not each.is_running}
         self.running = {name: each for name, each in queries.items() if each.is_running}
         self.kinds = kinds_of({name: each.select for name, each in queries.items()})
-        self.facts = Facts() if facts is None else facts
-        self.grouping: TreeChoice = choose_trees(self.windowed, self.facts) if grouping is None else grouping
         numbers = before._numbers if before else {}
         self._numbers: dict[KeySet, GroupKeys] = {keys: each for keys, each in numbers.items() if keys not in away}
         #: A reused tree may have measures that no query needs any more.
         self._measures: dict[str, Measure] = dict(before._measures) if before else {}
         self._measures |= {each.name: each for query in self.windowed.values() for each in query.all_measures}
-        self._trees: dict[TreeSpec, WindowTree] = {}
+        #: By the id of their nodes.
+        self._trees: dict[str, WindowTree] = {}
         self._tree_of: dict[str, WindowTree] = {}
         #: New trees, without the partials that came before them.
         self._fresh: set[WindowTree] = set()
         #: The key set whose windows need most memory, if one does.
         self.largest_keys: KeySet | None = None
-        for cohort, names in cohorts(self.windowed).items():
-            if cohort[1] not in away:
-                self._plant({name: self.windowed[name] for name in names}, cohort, before, newborn)
+        members: dict[str, list[str]] = {}
+        for name, node in self.chosen.items():
+            if node.spec.keys not in away:
+                members.setdefault(node.id, []).append(name)
+        for names in members.values():
+            self._plant(self.chosen[names[0]], names, before, newborn)
         #: The trees of queries that take the same rows and group them by the same keys.
-        self._cohorts: dict[CohortKey, list[WindowTree]] = {}
-        for spec, tree in self._trees.items():
-            self._cohorts.setdefault((spec.conditions, spec.keys), []).append(tree)
-            self._numbers.setdefault(spec.keys, GroupKeys(len(spec.keys)))
-        needed = {name for spec in self._trees for name in spec.measures}
+        self._cohorts: dict[tuple[frozenset[str], KeySet], list[WindowTree]] = {}
+        for tree in self._trees.values():
+            self._cohorts.setdefault((tree.spec.conditions, tree.spec.keys), []).append(tree)
+            self._numbers.setdefault(tree.spec.keys, GroupKeys(len(tree.spec.keys)))
+        needed = {name for tree in self._trees.values() for name in tree.spec.measures}
         self._measures = {name: each for name, each in self._measures.items() if name in needed}
-        members: dict[WindowTree, list[Woven]] = {}
-        for query, tree in self._tree_of.items():
-            members.setdefault(tree, []).append(queries[query])
         #: The aggregates that are worth computing for all windows of a tree at once.
         self._common: dict[WindowTree, Set[Aggregate]] = {}
-        for tree, of in members.items():
+        for id_, names in members.items():
+            tree, of = self._trees[id_], [self.windowed[name] for name in names]
             tree.ask_for({each.window for each in of})
             asked = Counter(each for _, each in {(one.window, each) for one in of for each in one.select.aggregates})
             self._common[tree] = {each for each, count in asked.items() if _MANY * count >= len(tree.spec.windows)}
 
     def _plant(
-        self, queries: Mapping[str, Woven], cohort: CohortKey, before: StreamWeave | None, newborn: frozenset[str]
+        self, node: WindowTreeNode, names: Sequence[str], before: StreamWeave | None, newborn: frozenset[str]
     ) -> None:
-        """Give a cohort its trees, reusing those of before as far as possible."""
-        homes = {name: self.grouping.tree_of[name] for name in queries}
-        kernels = {
-            spec: {measure: choice.kernel for measure, choice in self.grouping.kernels[spec].items()}
-            for spec in dict.fromkeys(homes.values())
-        }
-        known = {tree.spec: tree for tree in before._cohorts.get(cohort, ())} if before else {}
-        # If the facts that trees are chosen by have changed, trees are built again.
-        same = before is not None and before.facts == self.facts
-        reused = reuse_trees(kernels, queries, newborn, known) if same else None
-        some_kernel = {measure: kernel for of in kernels.values() for measure, kernel in of.items()}
-        for name, spec in (reused or homes).items():
-            if spec not in self._trees:
-                tree = known.get(spec)
-                if tree is None or (not reused and tree.kernels != kernels[spec]):
-                    statistics = {each: self._measures[each].statistic for each in spec.measures}
-                    chosen = kernels.get(spec) or {measure: some_kernel[measure] for measure in spec.measures}
-                    tree = WindowTree(spec, statistics, chosen)
-                    is_fresh = not reused
-                else:
-                    is_fresh = before is not None and tree in before._fresh
-                self._trees[spec] = tree
-                self._fresh |= {tree} if is_fresh else set()
-            self._tree_of[name] = self._trees[spec]
+        """Have the tree of a node, which answers some aggregates: the one of before, if there is one."""
+        tree = before._trees.get(node.id) if before else None
+        # A tree that was reused may have measures that none of these aggregates needs.
+        measures = tuple(each for each in node.spec.measures if each in self._measures)
+        kernels = {each: node.kernel_of[each] for each in measures}
+        if tree is None or tree.kernels != kernels:
+            statistics = {each: self._measures[each].statistic for each in measures}
+            tree = WindowTree(replace(node.spec, measures=measures), statistics, kernels)
+            is_fresh = not newborn.issuperset(names)
+        else:
+            is_fresh = before is not None and tree in before._fresh
+        self._trees[node.id] = tree
+        self._fresh |= {tree} if is_fresh else set()
+        self._tree_of |= dict.fromkeys(names, tree)
 
     @cached_property
     def reduction(self) -> Reduction:
         """How rows become the partials of all these queries."""
-        return reduction(self.stream, self.queries.values())
+        assert self.reduce is not None, "rows in the driver are partials as they are"
+        return reduction(self.stream, self.reduce)
 
     @cached_property
     def windows(self) -> frozenset[Window]:
@@ -171,10 +165,11 @@ class StreamWeave:
         A tree that changes forgets everything, and `remember` must come before `advance`.
         """
         slices, room = len(arrived.distinct_slices[0]), room - self._dictionaries
-        keys = {each: arrived.number_of_keys(each) for each in {spec.keys for spec in self._trees}}
+        keys = {each: arrived.number_of_keys(each) for each in {tree.spec.keys for tree in self._trees.values()}}
         crowds: dict[WindowTree, Crowd] = {}
-        for spec, tree in self._trees.items():
-            crowd = crowds[tree] = tree.crowd(keys[spec.keys], min(len(arrived), keys[spec.keys] * slices))
+        for tree in self._trees.values():
+            number = keys[tree.spec.keys]
+            crowd = crowds[tree] = tree.crowd(number, min(len(arrived), number * slices))
             if tree.is_outgrown_by(crowd):
                 tree.forget()
                 self._fresh.add(tree)
@@ -211,7 +206,7 @@ class StreamWeave:
     def without(self, keys: KeySet) -> StreamWeave:
         """The same weave with the trees of a key set on the executors."""
         away = self.away | {keys}
-        return StreamWeave(self.stream, self.queries, self, facts=self.facts, grouping=self.grouping, away=away)
+        return StreamWeave(self.stream, self.queries, self.chosen, self, reduce=self.reduce, away=away)
 
     def remember(self, history: Iterable[Partials], watermark: int | None) -> None:
         """Bring new trees to where the others are, from the stored partials."""

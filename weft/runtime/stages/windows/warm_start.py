@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -22,25 +21,23 @@ from weft.kernels.grouped import KernelPartials, make_kernel
 from weft.kernels.kernel import why_not
 from weft.kernels.monoids import COUNT, MOMENTS, SUM_OF_DOUBLES, extreme
 from weft.kernels.sparse import SparseWindows
-from weft.plan.facts import Facts
+from weft.optimizer.rules.indexes import stream_shape
+from weft.optimizer.rules.share_reductions import readers_over
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.query_list import QueryList
-from weft.runtime.stages.statistics import facts
+from weft.plan.nodes import ReduceNode, WindowTreeNode
 from weft.runtime.stages.windows import partials
-from weft.runtime.stages.windows.kernel_placement import fits_the_driver
 from weft.runtime.stages.windows.stream_weave import StreamWeave
-from weft.runtime.stages.windows.woven_queries import NotWoven, Woven, woven
 from weft.runtime.state.checksums import Seals, check, seal_of
 from weft.runtime.state.commits import Segment, last_commit
+from weft.runtime.state.stored_plan import StoredPlan
 
 
 @dataclass(frozen=True)
 class RestoredState:
-    """The state of the last commit: the weaves of streams after a cycle, and the shapes of queries by number."""
+    """The state of the last commit: the weaves of streams after a cycle."""
 
     cycle: int | None = None
     weaves: Mapping[str, StreamWeave] = field(default_factory=dict)
-    shapes: Mapping[int, Woven] = field(default_factory=dict)
 
 
 #: A restoration that runs while Spark starts.
@@ -55,26 +52,25 @@ def restored(directory: Path) -> RestoredState:
         compile_kernels()
         return RestoredState()
     with Catalog.open(directory, write=False) as catalog:
-        plan: QueryList = catalog.plan(commit.plan)
-        known = facts(catalog)
-        settings = catalog.settings()
-    shapes = {}
-    for query in plan.queries:
-        if query.name in commit.queries and commit.queries[query.name].woven:
-            with suppress(NotWoven):
-                shapes[query.name] = woven(query)
+        streams = {each.name: each for each in catalog.streams()}
+        plan, settings = StoredPlan(catalog).load(), catalog.settings()
     weaves = {}
-    for stream in plan.streams:
-        queries = {name: shape for name, shape in shapes.items() if shape.stream == stream.name}
-        files = commit.logs.get(LogId(LogKind.PARTIALS, stream.name), ())
-        largest = commit.streams[stream.name].largest if stream.name in commit.streams else None
-        if queries and largest is not None and fits_the_driver(files, settings):
-            weave = StreamWeave(stream, queries, facts=known.get(stream.name, Facts()))
+    for reduce in plan.of(ReduceNode):
+        name = reduce.stream
+        nodes = {each.text: each for each in readers_over(plan, name) if each.start.first <= commit.cycle}
+        shapes = {id_: stream_shape(each) for id_, each in nodes.items()}
+        trees = {
+            id_: tree for id_, each in nodes.items() if isinstance(tree := plan.nodes[each.inputs[0]], WindowTreeNode)
+        }
+        away = frozenset(each.spec.keys for each in trees.values() if each.on_executors)
+        files = commit.logs.get(LogId(LogKind.PARTIALS, name), ())
+        largest = commit.streams[name].largest if name in commit.streams else None
+        if shapes and largest is not None and not away and settings.kernels != "executors":
+            weave = StreamWeave(streams[name], shapes, trees, reduce=reduce)
             stored = (_pieces(directory / "state", each, commit.seals[each.path]) for each in files)
-            weave.remember(chain.from_iterable(stored), largest - stream.delay)
-            weaves[stream.name] = weave
-    number_of = plan.number_of
-    return RestoredState(commit.cycle, weaves, {number_of[name]: shape for name, shape in shapes.items()})
+            weave.remember(chain.from_iterable(stored), largest - streams[name].delay)
+            weaves[name] = weave
+    return RestoredState(commit.cycle, weaves)
 
 
 def compile_kernels() -> None:

@@ -21,8 +21,8 @@ from weft.expressions.physical_values import arrow, physical
 from weft.expressions.spark_expressions import column as position_name
 from weft.kernels.aggregate_functions import FUNCTIONS, Signature
 from weft.kernels.statistic import Array, Columns, Values
+from weft.optimizer.aggregates.stream_shapes import Measure, Woven
 from weft.runtime.spark.rows import CLOCK
-from weft.runtime.stages.windows.woven_queries import Measure, Woven
 from weft.windows.slicing import ends_between
 
 T = TypeVar("T")

@@ -26,21 +26,11 @@ from weft.arrays.ordinals import positions_in_ranges
 from weft.kernels.grouped import GroupedWindows, KernelPartials, WindowAnswers, bytes_per_key
 from weft.kernels.sparse import AnswerRows, Crowd, SparseWindows, bytes_per_partial
 from weft.kernels.statistic import Array, Columns, Statistic, fold, records_at
+from weft.plan.nodes import TreeSpec
 from weft.windows import slicing
 
 #: Slices that are taken in at once: what is dense in a call is as long as this, whatever the gaps in a stream.
 _AT_ONCE = 512
-
-
-@dataclass(frozen=True)
-class TreeSpec:
-    """What identifies a tree."""
-
-    conditions: frozenset[str]
-    keys: tuple[str, ...]
-    #: The longest range first.
-    windows: tuple[Window, ...]
-    measures: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from functools import reduce
 
 from weft.algebra import Relation, Retain, Select, SetOperation, SetOperator, Window
 from weft.algebra.codec import dumps
-from weft.optimizer.share_set_columns import Narrowing
+from weft.optimizer.sets.share_set_columns import Narrowing
 from weft.plan.canonical import is_free, operands_of, with_ordered_operands, with_subqueries
 
 #: Something that has been put together, and the operands that it consists of.

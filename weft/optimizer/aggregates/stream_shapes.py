@@ -6,6 +6,7 @@ from one or more columns that Spark aggregates natively; columns that several me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from weft.algebra import Aggregate, Column, DataType, Kind, Query, Select, Stream, Window
+from weft.algebra import Aggregate, Call, Column, DataType, Expression, Kind, Literal, Relation, Select, Stream, Window
 from weft.algebra.types import BIGINT, TIMESTAMP
 from weft.expressions.array_expressions import can_be_computed
 from weft.expressions.physical_values import physical
@@ -21,7 +22,7 @@ from weft.expressions.spark_expressions import Leaf, column, decimal_constant, s
 from weft.kernels import monoids
 from weft.kernels.aggregate_functions import FUNCTIONS, Need
 from weft.kernels.statistic import Array, Columns, Statistic, Values
-from weft.runtime.stages.windows.signatures import Condition, conditions_of
+from weft.plan.nodes import Condition
 
 #: The column that a row's clock is in while it is reduced.
 REDUCED_CLOCK = "_reduced_clock"
@@ -34,6 +35,9 @@ _LOWER = 20
 
 #: Why what does not aggregate is not woven.
 ONLY_AGGREGATES = "only aggregates share partials"
+
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True)
@@ -225,11 +229,8 @@ class Woven:
         return tuple(dict.fromkeys([*own, *(measure for each in self.measures for measure in each)]))
 
 
-def woven(query: Query) -> Woven:
-    """What a query needs of the windows stage. Raises NotWoven."""
-    select = query.relation
-    if not query.sharing:
-        raise NotWoven("it was created with SHARING OFF")
+def woven(select: Relation) -> Woven:
+    """What a relation needs of the windows stage. Raises NotWoven."""
     if not isinstance(select, Select) or not select.is_grouped:
         raise NotWoven(ONLY_AGGREGATES)
     stream = select.inputs[0].source
@@ -262,3 +263,36 @@ def leaf_of(stream: Stream) -> Leaf:
         return column(positions[expression.name])
 
     return leaf
+
+
+def conditions_of(where: Expression | None, leaf: Leaf) -> tuple[Condition, ...]:
+    """The conjuncts of a WHERE. A row satisfies it iff every one of them is true."""
+    if where is None:
+        return ()
+    if isinstance(where, Call) and where.op == "and":
+        return tuple(dict.fromkeys(each for arg in where.args for each in conditions_of(arg, leaf)))
+    return (_condition(where, leaf),)
+
+
+def _condition(expression: Expression, leaf: Leaf) -> Condition:
+    text = spark_sql(expression, leaf)
+    if isinstance(expression, Call) and expression.op in _MIRRORED:
+        left, right = expression.args
+        for value, bound, comparison in ((left, right, expression.op), (right, left, _MIRRORED[expression.op])):
+            if isinstance(bound, Literal) and not isinstance(value, Literal) and _fits_64_bits(bound):
+                assert isinstance(bound.value, int | float)
+                number = spark_sql(value, leaf)
+                if value.type == TIMESTAMP:
+                    number = f"unix_micros({number})"
+                else:
+                    number = f"CAST({number} AS {'DOUBLE' if value.type.is_floating else 'BIGINT'})"
+                return Condition(text, number, comparison, bound.value)
+    return Condition(text)
+
+
+def _fits_64_bits(bound: Literal) -> bool:
+    """Whether a constant can be compared as a number of 64 bits."""
+    if bound.type.is_floating:
+        return isinstance(bound.value, float) and math.isfinite(bound.value)
+    countable = bound.type == TIMESTAMP or (bound.type.is_integer and bound.type.kind is not Kind.HUGEINT)
+    return countable and isinstance(bound.value, int)

@@ -14,7 +14,7 @@ from tests.oracle_sets import SetMemory, combine
 from tests.oracle_values import row_key
 from weft.algebra import Relation, Select, SetOperation
 from weft.algebra.codec import dumps
-from weft.optimizer.share_set_operators import arranged
+from weft.optimizer.sets.arrange_set_operators import arranged
 from weft.plan.canonical import normalised, without_names
 from weft.sql import parse
 from weft.sql.relation_binder import bind_relation

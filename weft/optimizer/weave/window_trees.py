@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import TypeAlias
 
 from weft.algebra import Window
 from weft.kernels.algorithms import ALGORITHMS
@@ -24,12 +23,12 @@ from weft.kernels.kernel import why_not
 from weft.kernels.kernel_choice import ChosenKernel, choose
 from weft.kernels.kernel_cost import DUE_AWARE, Demand, cost_per_tick, demand
 from weft.kernels.statistic import Statistic
+from weft.optimizer.aggregates.stream_shapes import Measure, Woven
 from weft.optimizer.weave.costing import Acq, AcqMeasure, Costing, demands_of, edges_of_all
 from weft.optimizer.weave.dendrogram import Weaving
 from weft.optimizer.weave.weave import weave
-from weft.plan.facts import Facts, nearest_power
-from weft.runtime.stages.windows.window_tree import TreeSpec
-from weft.runtime.stages.windows.woven_queries import Measure, Woven
+from weft.plan.facts import StreamFacts, nearest_power
+from weft.plan.nodes import TreeSpec
 from weft.windows.counting import edge_rate
 from weft.windows.slicing import shared_edges
 
@@ -40,10 +39,6 @@ SOME_KEYS = 64
 #: Measured on one core of a busy AMD EPYC; the prices of kernels are in `weft/kernels/kernel_cost.py`.
 _PARTIAL = 50
 _CYCLE = 250_000
-
-
-#: The conditions and the keys of queries that take the same rows and group them alike.
-CohortKey: TypeAlias = tuple[frozenset[str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -63,23 +58,14 @@ class CostTerms:
         return Costing(keys={frozenset(): self.keys})
 
 
-@dataclass(frozen=True)
-class TreeChoice:
-    """The trees of a stream: which one answers each query, the kernels of each, and what cohorts were weighed by."""
-
-    tree_of: Mapping[str, TreeSpec]
-    kernels: Mapping[TreeSpec, Mapping[str, ChosenKernel]]
-    terms: Mapping[CohortKey, CostTerms]
-
-    def of(self, names: Iterable[str]) -> TreeChoice:
-        """The trees that answer some of the queries, without what they were weighed by."""
-        tree_of = {name: self.tree_of[name] for name in names}
-        return TreeChoice(tree_of, {spec: self.kernels[spec] for spec in dict.fromkeys(tree_of.values())}, {})
+def number_of_keys(keys: Sequence[str], facts: StreamFacts) -> int:
+    """How many groups a key set is taken to have."""
+    return facts.number_of_keys(keys) or SOME_KEYS
 
 
-def _cost_terms(keys: Sequence[str], asked: Iterable[Acq], edges: Fraction, facts: Facts) -> CostTerms:
+def cost_terms(keys: Sequence[str], asked: Iterable[Acq], edges: Fraction, facts: StreamFacts) -> CostTerms:
     """The terms of queries with these keys, for a stream whose finest cut has a number of edges per tick."""
-    number = facts.number_of_keys(keys) or SOME_KEYS
+    number = number_of_keys(keys, facts)
     # A tree for all of them has so many kernels.
     statistics = len({measure for query in asked for measure in query.measures})
     most = edges * number
@@ -89,39 +75,20 @@ def _cost_terms(keys: Sequence[str], asked: Iterable[Acq], edges: Fraction, fact
     return CostTerms(number, statistics * _PARTIAL * nearest_power(partials) + per_cycle)
 
 
-def choose_trees(queries: Mapping[str, Woven], facts: Facts | None = None) -> TreeChoice:
-    """The trees that answer some queries of one stream, by the queries' names.
-
-    Queries of different rows or keys have no kernel in common; among the others, weaving decides.
-    """
-    known = Facts() if facts is None else facts
-    tree_of: dict[str, TreeSpec] = {}
-    kernels: dict[TreeSpec, Mapping[str, ChosenKernel]] = {}
-    terms: dict[CohortKey, CostTerms] = {}
-    edges = edge_rate(shared_edges(each.window for each in queries.values())) if queries else Fraction(0)
-    for (conditions, keys), names in cohorts(queries).items():
-        asked = {name: asked_of(queries[name]) for name in names}
-        weighed_by = terms[conditions, keys] = _cost_terms(keys, asked.values(), edges, known)
-        number_of = _partition(frozenset(asked.values()), weighed_by)
-        parts: dict[int, list[str]] = {}
-        for name, query in asked.items():
-            parts.setdefault(number_of[query], []).append(name)
-        for part in parts.values():
-            windows = sorted({queries[name].window for name in part}, key=longest_first)
-            measures = {each.name: each for name in part for each in queries[name].all_measures}
-            spec = TreeSpec(conditions, keys, tuple(windows), tuple(measures))
-            kernels[spec] = _kernels(spec, measures, weighed_by.keys)
-            tree_of |= dict.fromkeys(part, spec)
-    return TreeChoice(tree_of, kernels, terms)
-
-
-def cohorts(queries: Mapping[str, Woven]) -> dict[CohortKey, list[str]]:
-    """The names of the queries that take the same rows and group them by the same keys."""
-    alike: dict[CohortKey, list[str]] = {}
-    for name, each in queries.items():
-        conditions = frozenset(condition.text for condition in each.conditions)
-        alike.setdefault((conditions, each.keys), []).append(name)
-    return alike
+def planned_trees(conditions: frozenset[str], shapes: Mapping[str, Woven], terms: CostTerms) -> dict[str, TreeSpec]:
+    """The trees that are cheapest for the aggregates of a cohort, by the aggregates' ids."""
+    asked = {id_: asked_of(shape) for id_, shape in shapes.items()}
+    number_of = _partition(frozenset(asked.values()), terms)
+    parts: dict[int, list[str]] = {}
+    for id_, query in asked.items():
+        parts.setdefault(number_of[query], []).append(id_)
+    found: dict[str, TreeSpec] = {}
+    for part in parts.values():
+        windows = sorted({shapes[id_].window for id_ in part}, key=longest_first)
+        measures = dict.fromkeys(each.name for id_ in part for each in shapes[id_].all_measures)
+        spec = TreeSpec(conditions, shapes[part[0]].keys, tuple(windows), tuple(measures))
+        found |= dict.fromkeys(part, spec)
+    return found
 
 
 @lru_cache(maxsize=10_000)
@@ -171,7 +138,8 @@ def _admitted(statistic: Statistic) -> tuple[str, ...]:
     )
 
 
-def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, ChosenKernel]:
+def kernels_of(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict[str, ChosenKernel]:
+    """The kernel that keeps each measure of a tree, for a number of keys."""
     asked: Demand = demand(spec.windows)
     rate = edge_rate(shared_edges(spec.windows))
 
@@ -180,8 +148,8 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
         return cost_per_tick(kernel, asked, rate, keys=keys) / rate
 
     return {
-        name: choose(measure.statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
-        for name, measure in measures.items()
+        name: choose(measures[name].statistic, ranges=len(spec.windows), keys=keys, cost=nanoseconds_per_edge)
+        for name in spec.measures
     }
 
 
@@ -189,7 +157,7 @@ def _kernels(spec: TreeSpec, measures: Mapping[str, Measure], keys: int) -> dict
 _MORE_TREES = 3
 
 
-def reuse_trees(
+def reused_trees(
     planned: Collection[TreeSpec], queries: Mapping[str, Woven], newborn: Set[str], known: Iterable[TreeSpec]
 ) -> dict[str, TreeSpec] | None:
     """The trees that answer the queries of a cohort if those that are `known` are reused; None to build all of them.

@@ -17,7 +17,7 @@ No more than that. What EXCEPT and INTERSECT leave over depends on all columns: 
 A EXCEPT B has a row whose first column is 1, and A INTERSECT B has none. Neither is a DISTINCT operand's select list
 free. If no column is left out, only other places, one operator may be made of another of its own kind.
 
-RETAIN <interval> keeps chains as they are written, as in `share_set_operators.py`.
+RETAIN <interval> keeps chains as they are written, as in `arrange_set_operators.py`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,17 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
-from weft.kernels.cells import Arithmetic
-from weft.kernels.machine_code import Memory, RowOperation, call_row, compiles, floats_at, ints_at, jitable, memory_of
+from weft.kernels.compiled.cells import Arithmetic
+from weft.kernels.compiled.machine_code import (
+    Memory,
+    RowOperation,
+    call_row,
+    compiles,
+    floats_at,
+    ints_at,
+    jitable,
+    memory_of,
+)
 
 # Whole numbers may wrap. A difference of wrapped sums is right whenever the window's own sum fits.
 

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.kernels.machine_code import NUMBERS, Memory, compiles, jitable
+from weft.kernels.compiled.machine_code import NUMBERS, Memory, compiles, jitable
 
 #: Numbers that a kernel keeps: a list when interpreted, an array when compiled.
 Index: TypeAlias = list[int] | NDArray[np.int64]

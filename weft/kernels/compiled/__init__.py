@@ -1,0 +1,1 @@
+"""What kernels are compiled from: machine code, the operations of cells, and arithmetic."""

@@ -1,0 +1,1 @@
+"""The rules of the optimizer, one a file: `(SharedPlan, Facts) -> SharedPlan`. `optimizer.py` has their order."""

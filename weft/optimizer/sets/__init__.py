@@ -1,0 +1,1 @@
+"""Set operators that share operands, in part by columns."""
