@@ -49,8 +49,8 @@ from weft.runtime.engine import Engine
 from weft.runtime.project_state import state_directory
 from weft.runtime.recorder import Progress
 from weft.runtime.spark.session import session
+from weft.runtime.stages.joins.network_records import observed_before, recorded_sizes
 from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 
 DEFINITIONS = {
     "engine_adaptive_over_worse_static": "CPU seconds of all processes, over those of the fixed order that took more; "

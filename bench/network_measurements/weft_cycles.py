@@ -41,7 +41,7 @@ def contestant(task: Task) -> dict[str, Any]:
     with ExitStack() as stack:
         if task.options.get("without_inference"):
             # Users cannot ask for this, and should not be able to.
-            stack.enter_context(patch("weft.runtime.stages.joins.stored_network.Planner", WithoutInference))
+            stack.enter_context(patch("weft.runtime.stages.joins.network_records.Planner", WithoutInference))
         spent = _NetworkTime()
         if task.options.get("time_network"):
             for step in ("take_straight", "advance", "hold"):

@@ -337,7 +337,7 @@ def test_explain_as_a_picture(project: Path, script: Path, tmp_path: Path) -> No
 def test_explain_has_no_other_formats(script: Path) -> None:
     result = _weft("explain", "--file", script, "--format", "xml")
     assert result.exit_code == 2
-    assert "text, json, mermaid, dot, svg" in re.sub(r"[\s│]+", " ", result.output)
+    assert "text, verbose, json, mermaid, dot, svg" in re.sub(r"[\s│]+", " ", result.output)
     assert _weft("explain", "--file", script, "--format", "dot", "--json").exit_code == 2
 
 

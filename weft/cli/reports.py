@@ -236,7 +236,8 @@ def explain(
     ] = None,
     as_json: output.JsonOption = False,
     format_: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="text, json, mermaid, dot or svg (default: text).")
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="text, verbose, json, mermaid, dot or svg (default: text)."),
     ] = None,
     target: Annotated[
         Path | None, typer.Option("--output", metavar="FILE", help="Write to a file, not to the terminal.")

@@ -35,7 +35,7 @@ from weft.plan.shared_plan import SharedPlan
 from weft.predicates.clauses import Disjunction
 from weft.predicates.operations import Renaming
 from weft.runtime.stages.joins.join_groups import JoinGroups, join_groups_of
-from weft.runtime.stages.joins.stored_network import RecordedSizes, recorded_sizes
+from weft.runtime.stages.joins.network_records import RecordedSizes, recorded_sizes
 
 #: What a log is called before its name.
 _TITLES = {

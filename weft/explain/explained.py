@@ -18,6 +18,7 @@ from weft.explain.describe_joins import shared_network
 from weft.explain.describe_windows import sharing
 from weft.explain.pictures import dot, drawing, mermaid
 from weft.explain.plan_description import SharedNetwork, SharedTree, Sharing
+from weft.explain.plan_text import plan_text
 from weft.explain.project import NOT_RUN, Project
 from weft.explain.query_text import Document, query_document
 from weft.explain.shared_text import shared_query_text, shared_text
@@ -30,7 +31,12 @@ _PICTURES = {"MERMAID": mermaid, "DOT": dot, "SVG": svg}
 def explained(
     queries: Sequence[Query], query: Query | None, measured: Measurements, format: str, project: Project = NOT_RUN
 ) -> str:
-    """How a query, or all of them, are evaluated, and what they share: as text, JSON or a picture."""
+    """How a query, or all of them, are evaluated, and what they share: as text, JSON or a picture.
+
+    VERBOSE is the plan itself, and what each rule of the optimizer does for it.
+    """
+    if format == "VERBOSE":
+        return plan_text(project.steps(queries, measured.facts), query)
     plan = project.plan(queries, measured.facts)
     found = sharing(queries, plan, measured, project)
     name = None if query is None else query.name

@@ -9,7 +9,7 @@ from weft.algebra import Query, Relation
 from weft.algebra.codec import dumps
 from weft.catalog import Catalog
 from weft.optimizer.aggregates.stream_shapes import NotWoven, woven
-from weft.optimizer.optimizer import EMPTY, optimise
+from weft.optimizer.optimizer import EMPTY, optimise, steps
 from weft.optimizer.rules.facts import BegunQuery, Facts
 from weft.optimizer.rules.share_relations import within
 from weft.plan.canonical import normalised, with_ordered_operands, without_names
@@ -59,6 +59,14 @@ class Project:
 
     def plan(self, queries: Sequence[Query], streams: Mapping[str, StreamFacts]) -> SharedPlan:
         """The plan that runs these queries, or that will in the next cycle."""
+        before = EMPTY if self.catalog is None else StoredPlan(self.catalog).load()
+        return optimise(self._asked(queries), self._facts(streams), before)
+
+    def steps(self, queries: Sequence[Query], streams: Mapping[str, StreamFacts]) -> list[tuple[str, SharedPlan]]:
+        """The plan after each rule, if all is planned from the beginning."""
+        return list(steps(self._asked(queries), self._facts(streams)))
+
+    def _facts(self, streams: Mapping[str, StreamFacts]) -> Facts:
         facts = Facts(
             cycle=self.following,
             sharing=self.catalog is None or self.catalog.settings().sharing,
@@ -66,10 +74,10 @@ class Project:
             evaluators=self.evaluators,
             streams=streams,
         )
-        if self.catalog is not None:
-            facts = replace(facts, settings=self.catalog.settings())
-        asked = {each.name: self._running(each, number) for number, each in enumerate(queries)}
-        return optimise(asked, facts, EMPTY if self.catalog is None else StoredPlan(self.catalog).load())
+        return facts if self.catalog is None else replace(facts, settings=self.catalog.settings())
+
+    def _asked(self, queries: Sequence[Query]) -> dict[str, RunningQuery]:
+        return {each.name: self._running(each, number) for number, each in enumerate(queries)}
 
     def _running(self, query: Query, number: int) -> RunningQuery:
         """A query as the engine knows it, or will."""

@@ -70,7 +70,7 @@ class Result:
 
 @dataclass(slots=True)
 class Computation:
-    """What a node computes, as the index of computations keeps it.
+    """What a node computes, as the planner of the network knows it.
 
     Its **anchor** is the nearest join or log at or below it, and `selected` is what its rows satisfy beyond those of
     its anchor. A join has two **join anchors**, those of its parents; `joined` is what its rows satisfy beyond pairs of
@@ -96,17 +96,6 @@ class FoundRows:
 
     result: Result
     columns: frozenset[tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What has changed in an index of computations since it was last stored."""
-
-    computations: tuple[Computation, ...]
-    removed: tuple[int, ...]
-    found: Mapping[str, FoundRows]
-    lost: tuple[str, ...]
-    next_number: int
 
 
 @dataclass(frozen=True, slots=True)

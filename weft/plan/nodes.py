@@ -24,7 +24,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Final, TypeAlias
 
-from weft.algebra import Relation, Select, Source, Window
+from weft.algebra import DataType, Relation, Select, Source, Window
 from weft.algebra.properties import reads
 from weft.plan.event_time import QueryStart
 from weft.plan.facts import StreamFacts
@@ -185,6 +185,8 @@ class WindowTreeNode:
     on_executors: bool
     host: Decision
     decision: Decision
+    #: The type of the clock that windows are about.
+    clock: DataType
 
     @property
     def kernel_of(self) -> Mapping[str, str]:

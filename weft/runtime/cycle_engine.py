@@ -31,8 +31,8 @@ from weft.runtime.sources.bad_files import Faults, together
 from weft.runtime.sources.batches import Batch
 from weft.runtime.sources.table_snapshots import GivenRows, TableSnapshots
 from weft.runtime.stages.cycle_state import Step
+from weft.runtime.stages.joins.network_records import observed_before
 from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.stages.joins.stored_network import observed_before
 from weft.runtime.stages.windows.warm_start import PendingRestore
 from weft.runtime.state.checkpoint import Offsets, check_is_same_batch, is_repeated, new_files, with_files
 from weft.runtime.state.commits import Commit, Intent, StreamState

@@ -24,7 +24,7 @@ from weft.catalog import Catalog
 from weft.plan.facts import StreamFacts, key_set
 from weft.plan.query_list import QueryList
 from weft.runtime.cycle import Answered
-from weft.runtime.stages.joins.stored_network import Numbers
+from weft.runtime.stages.joins.network_records import Numbers
 from weft.runtime.stages.statistics import CYCLE, facts
 from weft.runtime.stages.windows.partials import Partials
 from weft.runtime.stages.windows.signatures import satisfying

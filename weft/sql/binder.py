@@ -29,7 +29,7 @@ from weft.sql.settings import SETTINGS, fixed_refusal, is_amount, setting_refusa
 #: Where answers can be written.
 SINKS = ("memory", "console", "parquet", "json", "subscribers")
 
-EXPLAIN_FORMATS = ("TEXT", "JSON", "MERMAID", "DOT", "SVG")
+EXPLAIN_FORMATS = ("TEXT", "VERBOSE", "JSON", "MERMAID", "DOT", "SVG")
 
 _BAD = {"STREAM": Code.BAD_STREAM, "TABLE": Code.BAD_TABLE}
 
@@ -292,10 +292,8 @@ def _bind_explain(tree: exp.Expr, names: Names) -> statements.Explain:
     for node in tree.args["options"]:
         option = node.name
         hint = f"the option is FORMAT {' | '.join(EXPLAIN_FORMATS)}"
-        if option == "VERBOSE":  # others have it; here is nothing more to show
-            raise refuse(Code.UNSUPPORTED, f"EXPLAIN ({option}) is not supported", node, hint)
         format_ = option.removeprefix("FORMAT ")
-        if format_ == option or format_ not in EXPLAIN_FORMATS:
+        if (format_ == option and option != "VERBOSE") or format_ not in EXPLAIN_FORMATS:
             raise refuse(Code.BAD_SETTING, f"EXPLAIN has no option '{option}'", node, hint)
     if tree.this is None:
         return statements.Explain(None, format_)

@@ -46,7 +46,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """`query` is None for EXPLAIN SHARED. `format` is TEXT, JSON, MERMAID, DOT or SVG."""
+    """`query` is None for EXPLAIN SHARED. `format` is TEXT, VERBOSE, JSON, MERMAID, DOT or SVG."""
 
     query: str | None
     format: str = "TEXT"

@@ -15,7 +15,7 @@ from weft.optimizer.network.sizes import SizeKey, SizeKind
 from weft.predicates.domains import satisfying
 from weft.predicates.row_matching import Check, PlainColumn, RowMatcher
 from weft.runtime.stages.joins.join_statistics import KEPT_HASHES, DistinctCount
-from weft.runtime.stages.joins.stored_network import recorded_sizes
+from weft.runtime.stages.joins.network_records import recorded_sizes
 
 STREAM = "CREATE STREAM f (n BIGINT, k INT, amount INT, kind STRING) WATERMARK FOR n AS n - 5 USING memory;"
 

@@ -18,8 +18,8 @@ from tests.support.fixed_statistics import FixedStatistics
 from weft.catalog import Catalog
 from weft.optimizer.network.redeciding import Patience
 from weft.optimizer.network.sizes import MeasuredSizes, SizeKind
+from weft.runtime.stages.joins.network_records import observed_before, recorded_sizes
 from weft.runtime.stages.joins.stage import JoinStage
-from weft.runtime.stages.joins.stored_network import observed_before, recorded_sizes
 from weft.runtime.stages.statistics import measured
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]

@@ -12,7 +12,7 @@ from tests.runtime.joins.test_redeciding import AB, CHAIN, STREAMS, joined_first
 from tests.runtime.workload_run import Run
 from weft.optimizer.network.sizes import SizeKey, SizeKind
 from weft.runtime.stages.joins import join_statistics as observing
-from weft.runtime.stages.joins.stored_network import recorded_sizes
+from weft.runtime.stages.joins.network_records import recorded_sizes
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compacting_early")]
 

@@ -15,14 +15,14 @@ A new query is looked up by anchors. Selections over one anchor, and joins over 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from heapq import nsmallest
 from typing import TypeAlias
 
 from weft.optimizer.network.wanted import leg_name
 from weft.plan.log_ids import LogId
-from weft.plan.network import Changes, Computation, FoundRows, Network, Node, parents_first
+from weft.plan.network import Computation, FoundRows, Network, Node, parents_first
 from weft.predicates.clauses import TRUE_SET, Disjunction, PredicateSet
 from weft.predicates.closest import ClosestIndex
 from weft.predicates.operations import columns_of_set
@@ -172,13 +172,13 @@ class Nodes:
         there = [number for number in numbers if number in self.entries]
         return there, [number for number in numbers if number not in self.entries], places
 
-    def restore(self, kept: Changes) -> None:
+    def restore(self, computations: Iterable[Computation], found: Mapping[str, FoundRows], next_number: int) -> None:
         """Takes up what was kept, parents before children, into nodes that are empty so far."""
-        for each in kept.computations:
+        for each in computations:
             self._add(Entry(*(getattr(each, one.name) for one in fields(Computation))))
-        for place, found in kept.found.items():
-            self.settle(place, found)
-        self.next_number = kept.next_number
+        for place, rows in found.items():
+            self.settle(place, rows)
+        self.next_number = next_number
         self.take_changes()
 
     def network(self) -> Network:

@@ -15,7 +15,7 @@ from weft.optimizer.network.planner import Planner
 from weft.optimizer.network.redeciding import Redeciding
 from weft.optimizer.rules.facts import Facts
 from weft.plan.log_ids import LogId, LogKind
-from weft.plan.network import Changes, Computation, FoundRows, Result, parents_first
+from weft.plan.network import Computation, FoundRows, Result, parents_first
 from weft.plan.nodes import FilterNode, JoinNode, NetworkNode, Node, ProjectNode, RelationNode, ScanNode
 from weft.plan.shared_plan import SharedPlan
 
@@ -61,7 +61,7 @@ def restored(plan: SharedPlan, facts: Facts) -> Indexes:
         for each in plan.of(ProjectNode)
         if each.legs
     }
-    planner.nodes.restore(Changes(tuple(computations[n] for n in order), (), selects, (), plan.next_number))
+    planner.nodes.restore((computations[number] for number in order), selects, plan.next_number)
     return Indexes(planner, ids)
 
 

@@ -159,6 +159,7 @@ def _woven(
             or planned
         )
     of_spec = {each.spec: each for each in known}
+    clock = next(iter(projects.values())).relation.clock_type
     number = max((each.made for each in known), default=0)
     trees: dict[TreeSpec, WindowTreeNode] = {}
     for spec in dict.fromkeys(homes.values()):
@@ -167,7 +168,7 @@ def _woven(
             number += 1
             tree = WindowTreeNode(
                 tree_id(cohort.log, spec), (_input(cohort),), cohort.log, spec, (), number, False,
-                Decision("place_state"), Decision("weave_windows"),
+                Decision("place_state"), Decision("weave_windows"), clock,
             )  # fmt: skip
         elif is_anew:
             tree = replace(tree, kernels=())

@@ -5,7 +5,7 @@
     keys:<name>          how many different keys there have been, by key set
     conditions:<name>    the share of rows that satisfies a condition, by its text
     facts:<name>         what plans are chosen by from then on, see `weft/plan/facts.py`
-    and of the network, see `joins/stored_network.py`
+    and of the network, see `joins/network_records.py`
 
 `weft/runtime/recorder.py` records them.
 """
@@ -20,7 +20,7 @@ from weft.algebra import Stream
 from weft.catalog import Catalog
 from weft.expressions.spark_expressions import with_names
 from weft.plan.facts import CycleMeasured, Measurements, StreamFacts, StreamMeasured, facts_of
-from weft.runtime.stages.joins.stored_network import recorded_sizes
+from weft.runtime.stages.joins.network_records import recorded_sizes
 
 #: The name of the record of a cycle as a whole.
 CYCLE = "cycle"

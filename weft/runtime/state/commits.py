@@ -96,7 +96,7 @@ class QueryState:
     emit_from: Mapping[str, int] = field(default_factory=dict)
     #: Whether its relations are evaluated together with those of other queries; decided once, when it is created.
     shared: bool = False
-    #: What it is evaluated as, if that is not how it is written: see `weft/runtime/stages/operators.py`.
+    #: What it is evaluated as, if that is not how it is written: see `OutputNode`.
     root: str = ""
 
     @property

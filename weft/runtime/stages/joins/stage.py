@@ -23,10 +23,10 @@ from weft.runtime.stages.joins.join_groups import JoinGroup, join_groups_of
 from weft.runtime.stages.joins.join_statistics import JoinStatistics
 from weft.runtime.stages.joins.lookups import JoinIndex
 from weft.runtime.stages.joins.network_pass import NetworkPass
+from weft.runtime.stages.joins.network_records import Numbers, recorded
 from weft.runtime.stages.joins.prepared import prepare
 from weft.runtime.stages.joins.row_checks import clock_of_rows
 from weft.runtime.stages.joins.spark_jobs import SparkJobs, straight_rows
-from weft.runtime.stages.joins.stored_network import Numbers, recorded
 from weft.runtime.stages.running_plan import RunningPlan
 from weft.runtime.stages.stage import Scan, Stage
 from weft.runtime.state.commits import Commit, Segment

@@ -1,17 +1,15 @@
-"""Aggregates that share their work, from rows to answers.
+"""Aggregates over streams, which share their work, from rows to answers. What they share is in the plan.
 
-    woven_queries.py       which queries can be woven, and what each needs: a window, conditions, keys, measures
     signatures.py          which of the conditions hold for a row, as a few small numbers
     reduction.py           rows to partials, by slices of time: one Spark aggregation for a stream
     partials.py            partials as tables that describe themselves, and their segments
     rollup.py              group keys as numbers, and the partials that a tree takes, from the finest ones
-    tree_choice.py         which windows share a tree, and which kernels answer them
     window_tree.py         the windows of queries with the same conditions and keys, in their kernels
     stream_weave.py        all trees of a stream
     running_aggregates.py  groups of queries that never close
     backfill.py            history for queries that are new, from rows that a stream has stored
     window_answers.py      from aggregates to rows
-    kernel_placement.py    which windows live in the driver, and which on the executors (executors.py)
+    live_partials.py       how many partials are live: if there are too many, windows live on executors (executors.py)
     warm_start.py          the state of the last process, restored while Spark starts
     aggregate_stage.py     what it has in common with the stage of groups
     stage.py               all of this inside a cycle
