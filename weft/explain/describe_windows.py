@@ -67,13 +67,13 @@ def sharing(
 
 def _why_not(query: Query, plan: SharedPlan, project: Project) -> str | None:
     """Why a query is not answered from partials; None if it is."""
-    if query.name in project.kept_apart:
-        return project.kept_apart[query.name]
     if not query.sharing:
         return "it was created with SHARING OFF"
     node = plan.nodes[plan.outputs[query.name].inputs[0]]
     assert isinstance(node, RelationNode)
-    return None if node.evaluator is Evaluator.WINDOWS else why_not_woven(node.relation) or "it began like this"
+    if node.evaluator is Evaluator.WINDOWS:
+        return None
+    return why_not_woven(node.relation) or project.kept_apart.get(query.name, "it began like this")
 
 
 def _first_reader(plan: SharedPlan, node: ReduceNode) -> int:

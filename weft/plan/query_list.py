@@ -40,18 +40,24 @@ def build(
     queries: tuple[Query, ...],
     number_of: Mapping[str, int],
     table_number_of: Mapping[str, int],
+    before: QueryList | None = None,
 ) -> QueryList:
-    """The plan that runs these queries.
+    """The list of some queries, each in normal form; those of the list before it have it already.
 
     Streams come by number; `number_of` and `table_number_of` have the numbers of queries and tables by name.
     """
-    shaped = tuple(replace(each, relation=plainly_named(normalised(each.relation)), text="") for each in queries)
+    known = {} if before is None else dict(zip(before.query_numbers, before.queries, strict=True))
+    shaped = tuple(known.get(number_of[each.name]) or _in_normal_form(each) for each in queries)
     query_numbers = tuple(number_of[each.name] for each in queries)
     read = {leaf.name: leaf for each in queries for leaf in leaves(each.relation) if isinstance(leaf, Table)}
     table_numbers = tuple(table_number_of[name] for name in read)
     return QueryList(
         number, tuple(streams.values()), tuple(streams), shaped, query_numbers, tuple(read.values()), table_numbers
     )
+
+
+def _in_normal_form(query: Query) -> Query:
+    return replace(query, relation=plainly_named(normalised(query.relation)), text="")
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------

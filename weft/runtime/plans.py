@@ -43,7 +43,7 @@ class Plans:
                 if known is not None and known.stream_numbers == tuple(streams) and known.number_of == number_of:
                     return known
                 number = known.number + 1 if known else 1
-                known = build(number, streams, queries, number_of, self._catalog.table_numbers())
+                known = build(number, streams, queries, number_of, self._catalog.table_numbers(), known)
                 self._catalog.append_plan(known.number, known)
                 self.newest = known
         return known
