@@ -130,6 +130,17 @@ def test_every_rule_leaves_a_plan_that_needs_it_no_more(seed: int) -> None:
         assert again.logical.keys() == plan.logical.keys(), name
 
 
+def test_a_query_that_comes_when_another_goes_keeps_the_subquery_that_both_read() -> None:
+    inner = "(SELECT symbol, SUM(qty) AS q FROM trades [RANGE 1 HOUR SLIDE 1 HOUR] GROUP BY symbol) j"
+    script = check(
+        f"{TRADES} CREATE CONTINUOUS QUERY a AS SELECT j.symbol FROM {inner} WHERE j.q > 1;"
+        f"CREATE CONTINUOUS QUERY b AS SELECT j.q FROM {inner} WHERE j.q > 2"
+    )
+    first, second = script.queries
+    plan = planned([first])
+    check_is_whole(optimise(running([second]), Facts(), plan))
+
+
 def test_queries_that_share_nothing_have_ids_of_their_own() -> None:
     script = check(
         f"{TRADES} CREATE CONTINUOUS QUERY a SHARING OFF AS SELECT symbol FROM trades WHERE qty > 1;"

@@ -18,14 +18,16 @@ def drop_unread(plan: SharedPlan, facts: Facts) -> SharedPlan:
 def without_unread(plan: SharedPlan) -> SharedPlan:
     """The plan without the nodes that have lost their readers, and those that only they read.
 
-    Selections and joins leave by a rule of their own (`share_joins.py`), which knows what they were there for.
+    Selections and joins leave by a rule of their own (`share_joins.py`), which knows what they were there for. What a
+    relation reads that has no evaluator yet stays.
     """
+    wanted = {log for each in plan.logical.values() for log in each.logs}
     waiting = list(plan.touched)
     unread: dict[str, None] = {}
     while waiting:
         id_ = waiting.pop()
         node = plan.nodes.get(id_)
-        if node is None or isinstance(node, OutputNode) or id_ in unread:
+        if node is None or isinstance(node, OutputNode) or id_ in unread or id_ in wanted:
             continue
         if isinstance(node, NetworkNode) and node.computation is not None:
             continue
